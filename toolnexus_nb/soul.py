@@ -1,0 +1,415 @@
+"""A persona directory composed into one frozen system prompt: bytes in, one value out.
+
+Source of the rules: toolnexus (Go), SPEC 7E, ComposeSoul. Border: `disk` reads, nothing here opens a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, overload
+
+from . import disk
+
+BOOTSTRAP_ORDER: Final = (
+    "AGENTS.md",
+    "SOUL.md",
+    "IDENTITY.md",
+    "USER.md",
+    "TOOLS.md",
+    "HEARTBEAT.md",
+    "MEMORY.md",
+)
+CAP_BYTES: Final = 2_097_152
+TRUNCATION_NOTICE: Final = "\n[truncated: exceeds 2 MB bootstrap cap]"
+#: How much of the text behind the cap is read, to show what was lost.
+LOST_HEAD_BYTES: Final = 1_024
+
+# Go's unicode.IsSpace. str.strip() would also take U+001C-001F, which Go keeps.
+_WHITE: Final = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+#: What stands between two sections.
+_GAP: Final = "\n\n"
+_ESCAPED: Final = re.compile("[\udc80-\udcff]")
+
+Status = Literal["found", "absent", "unreadable", "not_regular"]
+
+
+class Location(NamedTuple):
+    """A place in a file of the persona: line and column count from 1, columns in characters.
+
+    Line 0 is the `## <file>` heading and the blank lines around it, which stand in no file.
+    """
+
+    file: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """Where a file over the cap was cut.
+
+    `at_byte` is the number of bytes kept; `line` and `column` are the place of the first
+    character that is not whole in the prompt. `split_character` is the length in bytes of
+    the character the cut fell inside, 0 when it fell between two. `lost_head` is the
+    beginning of the text that is not sent, `lost_bytes` the length of all of it.
+    """
+
+    at_byte: int
+    line: int
+    column: int
+    lost_bytes: int
+    split_character: int
+    lost_head: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Section:
+    """What became of one of the seven files.
+
+    `text` is the body as sent, trimmed, without its heading; `span` is its (start, end) in
+    the characters of `Soul.text`, None when the file was skipped. Sizes and offsets are
+    bytes of the file: `size_bytes` on disk, `kept_bytes` after the cap, `replaced_bytes`
+    that were not UTF-8 (each is sent as one U+FFFD), `first_replaced_byte` the offset of
+    the first. `reason` says in words why a file was skipped; "" when it was found.
+    """
+
+    name: str
+    status: Status
+    reason: str
+    root: str
+    text: str = ""
+    span: tuple[int, int] | None = None
+    size_bytes: int = 0
+    kept_bytes: int = 0
+    replaced_bytes: int = 0
+    first_replaced_byte: int | None = None
+    truncation: Truncation | None = None
+    link_target: str | None = None
+    #: What stood before the body in the file and was trimmed.
+    lead: str = ""
+
+    @property
+    def found(self) -> bool:
+        return self.status == "found"
+
+    @property
+    def path(self) -> Path:
+        return Path(self.root, self.name)
+
+    @property
+    def resolved_path(self) -> Path:
+        """The file that was read: the target where the name, or the directory, is a link."""
+        if self.link_target is not None:
+            return Path(self.link_target)
+        return Path(_resolve(self.root), self.name)
+
+    @property
+    def leaves_directory(self) -> bool:
+        """True when the name is a link to a file outside the persona directory."""
+        if self.link_target is None:
+            return False
+        return not self.resolved_path.is_relative_to(_resolve(self.root))
+
+    @property
+    def characters(self) -> int:
+        return len(self.text)
+
+    @property
+    def lines(self) -> int:
+        return self.text.count("\n") + 1 if self.text else 0
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the body as sent, in UTF-8, as 64 hexadecimal digits."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def locate(self, offset: int) -> Location:
+        """Return the place in the file of the character at `offset` in the body."""
+        cut = self.truncation
+        if cut is not None and offset >= self._file_characters:
+            return Location(self.name, cut.line, cut.column)
+        before = self.lead + self.text[:offset]
+        return Location(self.name, before.count("\n") + 1, len(before) - before.rfind("\n"))
+
+    def offset(self, line: int, column: int) -> int:
+        """Return the offset in the body of a place in the file: the inverse of `locate`.
+
+        Raises ValueError for a place that is not in the prompt (trimmed, cut, or never there).
+        """
+        whole = self.lead + self.text[: self._file_characters]
+        start = 0
+        for _ in range(line - 1):
+            start = whole.find("\n", start) + 1
+            if not start:
+                raise ValueError(f"{self.name}: line {line} is not in the prompt: it has {whole.count(chr(10)) + 1} lines there")
+        end = whole.find("\n", start)
+        end = len(whole) if end < 0 else end
+        offset = start + column - 1 - len(self.lead)
+        if line < 1 or column < 1 or start + column - 1 > end or offset < 0:
+            raise ValueError(f"{self.name}: line {line}, column {column} is not in the prompt: it lies outside the text that was sent")
+        return offset
+
+    @property
+    def _file_characters(self) -> int:
+        """How many characters of the body come from the file, and not from the notice."""
+        if self.truncation is None:
+            return len(self.text)
+        return max(0, len(self.text) - len(TRUNCATION_NOTICE))
+
+    def __repr__(self) -> str:
+        what = f"{self.size_bytes} bytes" if self.found else self.reason
+        return f"<Section {self.name}: {self.status}, {what}>"
+
+
+class Skipped(NamedTuple):
+    """Why a name has no part in the prompt."""
+
+    status: Status
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Soul:
+    """One frozen system prompt and the account of how it came about.
+
+    Unpacks as ``text, found``. `sections` holds the seven in BOOTSTRAP_ORDER, found or not.
+    """
+
+    text: str
+    root: str
+    readings: tuple[disk.Capped | Skipped, ...]
+    #: Filled on first use: an agent that only wants the text does not pay for the account.
+    _sections: list[Section] = field(default_factory=list, init=False, compare=False)
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """The account of all seven files, in BOOTSTRAP_ORDER."""
+        if not self._sections:
+            self._sections[:] = _sections(self.readings, self.root)
+        return tuple(self._sections)
+
+    @property
+    def found(self) -> list[str]:
+        """The names that were present, in the order they were composed."""
+        return [section.name for section in self.sections if section.found]
+
+    @property
+    def skipped(self) -> list[str]:
+        return [section.name for section in self.sections if not section.found]
+
+    @property
+    def truncated(self) -> list[str]:
+        return [section.name for section in self.sections if section.truncation]
+
+    @property
+    def directory(self) -> Path:
+        return Path(self.root)
+
+    @property
+    def name(self) -> str:
+        """The base name of the resolved directory, "/" for the root."""
+        return os.path.basename(_resolve(self.root)) or os.sep
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the text in UTF-8, as 64 hexadecimal digits."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def section(self, name: str) -> Section:
+        """Return the section of that file name; KeyError when it is none of the seven."""
+        for section in self.sections:
+            if section.name == name:
+                return section
+        raise KeyError(name)
+
+    def stale(self) -> list[str]:
+        """Name the files that changed on disk since this soul was composed; [] when none did.
+
+        The files are read again. A change behind the cap counts when it changes the size.
+        """
+        now = compose_soul(self.root)
+        return [
+            before.name
+            for before, after in zip(self.sections, now.sections, strict=True)
+            if (before.status, before.size_bytes, before.text) != (after.status, after.size_bytes, after.text)
+        ]
+
+    @overload
+    def locate(self, where: int) -> Location: ...
+    @overload
+    def locate(self, where: str, line: int, column: int = 1) -> int: ...
+
+    def locate(self, where: int | str, line: int = 1, column: int = 1) -> Location | int:
+        """Turn an offset of the prompt into (file, line, column), and back.
+
+        ``locate(1_234)`` gives the Location of that character of `text`;
+        ``locate("SOUL.md", 12, 3)`` gives the offset of that place. Raises IndexError for
+        an offset, ValueError for a place, that the prompt does not hold.
+        """
+        if isinstance(where, str):
+            section = next((s for s in self.sections if s.name == where), None)
+            if section is None or section.span is None:
+                raise ValueError(f"{where} is not in the prompt: it has {', '.join(self.found) or 'no sections'}")
+            return section.span[0] + section.offset(line, column)
+        if not 0 <= where < len(self.text):
+            raise IndexError(f"offset {where} is not in the prompt: it has {len(self.text)} characters")
+        for section in self.sections:
+            if section.span and where < section.span[1]:
+                return _place(section, where)
+        # Only the two newlines of an empty last body lie behind every span.
+        return _place(next(s for s in reversed(self.sections) if s.span), where)
+
+    def __iter__(self) -> Iterator[str | list[str]]:
+        yield self.text
+        yield self.found
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<Soul {self.name!r}: {len(self.found)} of 7 files, {len(self.text)} characters, sha256 {self.digest[:12]}>"
+
+
+def compose_soul(directory: str | os.PathLike[str]) -> Soul:
+    """Read a persona directory into one frozen system prompt.
+
+    Files are taken in BOOTSTRAP_ORDER; an absent one is skipped. Each is cut at
+    CAP_BYTES (2 097 152, counted before decoding) and says so when it is cut. A file
+    that cannot be read is skipped too, and its Section says why: nothing is raised.
+    Unpacks as ``soul, found = compose_soul(directory)``.
+
+    Source: toolnexus SPEC 7E, ComposeSoul.
+    """
+    root = _absolute(os.fsdecode(directory))
+    readings: list[disk.Capped | Skipped] = []
+    parts: list[str] = []
+    for name in BOOTSTRAP_ORDER:
+        try:
+            reading = disk.read_capped(f"{root}/{name}", CAP_BYTES + LOST_HEAD_BYTES)
+        except (OSError, ValueError) as error:
+            readings.append(_skipped(error))
+            continue
+        readings.append(reading)
+        parts.append(f"## {name}\n\n{_body(reading).strip(_WHITE)}")
+    return Soul(_GAP.join(parts), root, tuple(readings))
+
+
+def _body(reading: disk.Capped) -> str:
+    """Return the text of the file as far as it is kept, with the notice where it is cut."""
+    if reading.size_bytes <= CAP_BYTES:
+        return _decode(reading.data)[0]
+    return _decode(reading.data[:CAP_BYTES])[0] + TRUNCATION_NOTICE
+
+
+def _sections(readings: tuple[disk.Capped | Skipped, ...], root: str) -> Iterator[Section]:
+    end = 0
+    for name, reading in zip(BOOTSTRAP_ORDER, readings, strict=True):
+        if isinstance(reading, Skipped):
+            yield Section(name, *reading, root)
+            continue
+        section = _section(name, root, reading, end + len(f"{_GAP if end else ''}## {name}\n\n"))
+        yield section
+        end = section.span[1] if section.span else end
+
+
+def _section(name: str, root: str, reading: disk.Capped, start: int) -> Section:
+    untrimmed = _body(reading)
+    text = untrimmed.strip(_WHITE)
+    kept = reading.data[:CAP_BYTES]
+    decoded, first_bad, bad = _decode(kept)
+    return Section(
+        name,
+        "found",
+        "",
+        root,
+        text=text,
+        span=(start, start + len(text)),
+        size_bytes=reading.size_bytes,
+        kept_bytes=len(kept),
+        replaced_bytes=bad,
+        first_replaced_byte=first_bad,
+        truncation=_truncation(reading, decoded) if reading.size_bytes > CAP_BYTES else None,
+        link_target=reading.link_target,
+        lead=untrimmed[: len(untrimmed) - len(untrimmed.lstrip(_WHITE))],
+    )
+
+
+def _decode(data: bytes) -> tuple[str, int | None, int]:
+    """Return the text, the offset of the first byte that is not UTF-8, and how many there are.
+
+    Each such byte becomes one U+FFFD, as in Go. errors="replace" would merge the bytes of
+    one broken sequence; "surrogateescape" keeps one mark a byte, and no other surrogate can
+    come out of a UTF-8 decoder.
+    """
+    try:
+        return data.decode(), None, 0
+    except UnicodeDecodeError as error:
+        text, count = _ESCAPED.subn("\ufffd", data.decode(errors="surrogateescape"))
+        return text, error.start, count
+
+
+def _truncation(reading: disk.Capped, kept: str) -> Truncation:
+    data, size, _ = reading
+    before, length = _split_character(data)
+    # The part of a split character that was kept stands in the text as one U+FFFD a byte.
+    whole = kept[: len(kept) - before]
+    return Truncation(
+        at_byte=CAP_BYTES,
+        line=whole.count("\n") + 1,
+        column=len(whole) - whole.rfind("\n"),
+        lost_bytes=size - CAP_BYTES,
+        split_character=length,
+        lost_head=_decode(data[CAP_BYTES - before :])[0].rstrip("\ufffd"),
+    )
+
+
+def _split_character(data: bytes) -> tuple[int, int]:
+    """Return (bytes before the cap, length in bytes) of the character the cap falls in, else (0, 0)."""
+    for before in (1, 2, 3):
+        start = CAP_BYTES - before
+        for length in range(before + 1, 5):
+            try:
+                if len(data[start : start + length].decode()) == 1:
+                    return before, length
+            except UnicodeDecodeError:
+                continue
+    return 0, 0
+
+
+def _place(section: Section, where: int) -> Location:
+    start, end = section.span or (0, 0)
+    if start <= where < end:
+        return section.locate(where - start)
+    return Location(section.name, 0, max(1, where - start + 1 + len(f"## {section.name}\n\n")))
+
+
+def _skipped(error: OSError | ValueError) -> Skipped:
+    if isinstance(error, FileNotFoundError):
+        return Skipped("absent", "no such file")
+    if isinstance(error, NotADirectoryError):
+        return Skipped("absent", "the path is not a directory")
+    if isinstance(error, disk.NotRegular):
+        return Skipped("not_regular", str(error))
+    return Skipped("unreadable", (error.strerror if isinstance(error, OSError) else str(error)) or "cannot be read")
+
+
+def _absolute(directory: str) -> str:
+    if os.path.isabs(directory):
+        return directory
+    try:
+        return os.path.join(os.getcwd(), directory)
+    except OSError:
+        # The working directory itself is gone; the relative path still says what was meant.
+        return directory or "."
+
+
+def _resolve(root: str) -> str:
+    try:
+        return os.path.realpath(root)
+    except (OSError, ValueError):
+        return root
