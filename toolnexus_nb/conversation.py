@@ -271,8 +271,7 @@ class Reply:
     def message(self) -> Message:
         """Return what has arrived as an assistant message; an id is made up where none came."""
         calls = tuple(
-            ToolCall(id_ or f"call_{key}", name, "".join(self._arguments[key]))
-            for key, (id_, name) in sorted(self._calls.items())
+            ToolCall(id_ or f"call_{key}", name, "".join(self._arguments[key])) for key, (id_, name) in sorted(self._calls.items())
         )
         reasoning = tuple(Reasoning(*parts) for _, parts in sorted(self._reasoning.items()))
         return Message("assistant", "".join(self._texts), calls, reasoning=reasoning)

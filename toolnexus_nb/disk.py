@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 #: Never wait for a writer (FIFO), never leak the descriptor, never gain a terminal.
 _OPEN_FLAGS = (
@@ -25,12 +25,9 @@ class NotRegular(OSError):
     """A FIFO, socket, device or directory stands where a file was expected."""
 
 
-class Capped(NamedTuple):
-    """The head of a file: at most the bytes asked for, the size on disk, the target of a link."""
-
-    data: bytes
-    size_bytes: int
-    link_target: str | None
+#: The head of a file: (at most the bytes asked for, its size on disk in bytes, the target when it is a link).
+#: A plain tuple: seven are made for each soul, and a named one takes longer to make than a file takes to close.
+Capped: TypeAlias = tuple[bytes, int, str | None]
 
 
 def read_capped(path: str, limit_bytes: int) -> Capped:
@@ -41,32 +38,28 @@ def read_capped(path: str, limit_bytes: int) -> Capped:
     """
     status = os.lstat(path)
     target = None
-    if stat.S_IFMT(status.st_mode) != stat.S_IFREG:
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
-            raise NotRegular(f"is {_kind(status.st_mode)}, not a file")
+    if not stat.S_ISREG(status.st_mode):
+        status = _regular(path)
         target = os.path.realpath(path)
+    size = status.st_size
     # Opened after the look, not before: opening a FIFO or a device has effects of its
     # own. Should the file be swapped in between, O_NONBLOCK still keeps us from waiting.
     descriptor = os.open(path, _OPEN_FLAGS)
     try:
-        data = _read(descriptor, status.st_size, limit_bytes)
+        # Asking for the size and one more: os.read allocates what it is asked for, so a
+        # blanket limit would cost 2 MB for each small file.
+        data = os.read(descriptor, size + 1 if size < limit_bytes else limit_bytes)
+        if len(data) != size or not size:
+            data = _read_on(descriptor, data, limit_bytes)
+            # /proc says 0 and a growing file says too little: what was read counts then.
+            size = max(size, len(data))
     finally:
         os.close(descriptor)
-    # /proc says 0 and a growing file says too little: what was read counts then.
-    return Capped(data, max(status.st_size, len(data)), target)
+    return data, size, target
 
 
-def _read(descriptor: int, size: int, limit: int) -> bytes:
-    """Read up to `limit` bytes; one call where the size on disk is true, a loop where it is not."""
-    # Asking for the size and one more: os.read allocates what it is asked for, so a
-    # blanket cap + 1 would cost 2 MB for each small file.
-    data = os.read(descriptor, min(size + 1, limit))
-    if len(data) == size or len(data) == limit:
-        if size:
-            return data
-    elif not data:
-        return data
+def _read_on(descriptor: int, data: bytes, limit: int) -> bytes:
+    """Read until the end or the limit: for a file whose size on disk is not, or no longer, true."""
     parts, have = [data], len(data)
     while have < limit:
         more = os.read(descriptor, min(_CHUNK_BYTES, limit - have))
@@ -75,6 +68,14 @@ def _read(descriptor: int, size: int, limit: int) -> bytes:
         parts.append(more)
         have += len(more)
     return b"".join(parts)
+
+
+def _regular(path: str | os.PathLike[str]) -> os.stat_result:
+    """Return the status of the file behind a link; NotRegular for anything else."""
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise NotRegular(f"is {_kind(status.st_mode)}, not a file")
+    return status
 
 
 def _kind(mode: int) -> str:
@@ -90,8 +91,7 @@ def _kind(mode: int) -> str:
 
 def read_whole(path: str | os.PathLike[str]) -> bytes:
     """Return every byte of a regular file; OSError says why it cannot be read."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise NotRegular(f"is {_kind(os.stat(path).st_mode)}, not a file")
+    _regular(path)
     with open(path, "rb") as file:
         return file.read()
 

@@ -1,18 +1,18 @@
 """One tree of errors; every message has a subject, a fact and a cure.
 
-    ToolnexusError
-    ├── PersonaError          a directory that cannot be shown or run as a persona
-    ├── ModelError            a model name that leads to no endpoint, or an option it cannot take
-    │   ├── MissingKeyError   the endpoint needs a key and the environment holds none
-    │   └── LocalModelError   the embedded model is not installed, or the soul does not fit in it
-    ├── SessionError          a saved session that cannot be read, or nothing to undo
-    ├── WireError             the endpoint was asked and gave no usable answer
-    │   ├── ConnectionFailed  nothing answered at that address
-    │   ├── Stalled           no byte arrived for `timeout_seconds`
-    │   ├── Refused           an HTTP error status (`status`, `retry_after`)
-    │   ├── StreamCut         the stream ended without its terminal event
-    │   └── BadReply          an answer that is not of the dialect, or an error inside it
-    └── RunFailed             a run that did not end `done` (`run` holds what it has)
+ToolnexusError
+├── PersonaError          a directory that cannot be shown or run as a persona
+├── ModelError            a model name that leads to no endpoint, or an option it cannot take
+│   ├── MissingKeyError   the endpoint needs a key and the environment holds none
+│   └── LocalModelError   the embedded model is not installed, or the soul does not fit in it
+├── SessionError          a saved session that cannot be read, or nothing to undo
+├── WireError             the endpoint was asked and gave no usable answer
+│   ├── ConnectionFailed  nothing answered at that address
+│   ├── Stalled           no byte arrived for `timeout_seconds`
+│   ├── Refused           an HTTP error status (`status`, `retry_after`)
+│   ├── StreamCut         the stream ended without its terminal event
+│   └── BadReply          an answer that is not of the dialect, or an error inside it
+└── RunFailed             a run that did not end `done` (`run` holds what it has)
 """
 
 from __future__ import annotations

@@ -28,11 +28,15 @@ CAP_BYTES: Final = 2_097_152
 TRUNCATION_NOTICE: Final = "\n[truncated: exceeds 2 MB bootstrap cap]"
 #: How much of the text behind the cap is read, to show what was lost.
 LOST_HEAD_BYTES: Final = 1_024
+_READ_BYTES: Final = CAP_BYTES + LOST_HEAD_BYTES
 
 # Go's unicode.IsSpace. str.strip() would also take U+001C-001F, which Go keeps.
 _WHITE: Final = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
-#: What stands between two sections.
+_ASCII_WHITE: Final = b"\t\n\v\f\r "
+_WIDE_WHITE: Final = tuple(character.encode() for character in _WHITE if not character.isascii())
+#: What stands between a heading and its body, and between two sections.
 _GAP: Final = "\n\n"
+_HEADINGS: Final = tuple((name, f"## {name}".encode()) for name in BOOTSTRAP_ORDER)
 _ESCAPED: Final = re.compile("[\udc80-\udcff]")
 
 Status = Literal["found", "absent", "unreadable", "not_regular"]
@@ -173,6 +177,9 @@ class Skipped(NamedTuple):
     reason: str
 
 
+_ABSENT: Final = Skipped("absent", "no such file")
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Soul:
     """One frozen system prompt and the account of how it came about.
@@ -287,23 +294,39 @@ def compose_soul(directory: str | os.PathLike[str]) -> Soul:
     """
     root = _absolute(os.fsdecode(directory))
     readings: list[disk.Capped | Skipped] = []
-    parts: list[str] = []
-    for name in BOOTSTRAP_ORDER:
+    parts: list[bytes] = []
+    for name, heading in _HEADINGS:
         try:
-            reading = disk.read_capped(f"{root}/{name}", CAP_BYTES + LOST_HEAD_BYTES)
+            reading = disk.read_capped(f"{root}/{name}", _READ_BYTES)
+        except FileNotFoundError:
+            readings.append(_ABSENT)
         except (OSError, ValueError) as error:
             readings.append(_skipped(error))
-            continue
-        readings.append(reading)
-        parts.append(f"## {name}\n\n{_body(reading).strip(_WHITE)}")
-    return Soul(_GAP.join(parts), root, tuple(readings))
+        else:
+            readings.append(reading)
+            # The same gap stands behind a heading and between two sections.
+            parts += (heading, _body(reading))
+    return Soul(_text(parts), root, tuple(readings))
 
 
-def _body(reading: disk.Capped) -> str:
-    """Return the text of the file as far as it is kept, with the notice where it is cut."""
-    if reading.size_bytes <= CAP_BYTES:
-        return _decode(reading.data)[0]
-    return _decode(reading.data[:CAP_BYTES])[0] + TRUNCATION_NOTICE
+def _body(reading: disk.Capped) -> bytes:
+    """Return the bytes of the body: as far as the file is kept, the notice where it is cut, trimmed."""
+    data, size, _ = reading
+    if size > CAP_BYTES:
+        data = data[:CAP_BYTES] + TRUNCATION_NOTICE.encode()
+    body = data.strip(_ASCII_WHITE)
+    # The ends are looked at first: nearly always they are ASCII, and no wider white space is.
+    if body and (body[0] > 0x7F or body[-1] > 0x7F) and (body.startswith(_WIDE_WHITE) or body.endswith(_WIDE_WHITE)):
+        return _decode(body)[0].strip(_WHITE).encode()
+    return body
+
+
+def _text(parts: list[bytes]) -> str:
+    """Decode the whole prompt at once, which is quicker than each part on its own."""
+    try:
+        return _GAP.encode().join(parts).decode()
+    except UnicodeDecodeError:
+        return _GAP.join(_decode(part)[0] for part in parts)
 
 
 def _sections(readings: tuple[disk.Capped | Skipped, ...], root: str) -> Iterator[Section]:
@@ -318,9 +341,9 @@ def _sections(readings: tuple[disk.Capped | Skipped, ...], root: str) -> Iterato
 
 
 def _section(name: str, root: str, reading: disk.Capped, start: int) -> Section:
-    untrimmed = _body(reading)
-    text = untrimmed.strip(_WHITE)
-    kept = reading.data[:CAP_BYTES]
+    data, size, target = reading
+    text = _decode(_body(reading))[0]
+    kept = data[:CAP_BYTES]
     decoded, first_bad, bad = _decode(kept)
     return Section(
         name,
@@ -329,13 +352,13 @@ def _section(name: str, root: str, reading: disk.Capped, start: int) -> Section:
         root,
         text=text,
         span=(start, start + len(text)),
-        size_bytes=reading.size_bytes,
+        size_bytes=size,
         kept_bytes=len(kept),
         replaced_bytes=bad,
         first_replaced_byte=first_bad,
-        truncation=_truncation(reading, decoded) if reading.size_bytes > CAP_BYTES else None,
-        link_target=reading.link_target,
-        lead=untrimmed[: len(untrimmed) - len(untrimmed.lstrip(_WHITE))],
+        truncation=_truncation(reading, decoded) if size > CAP_BYTES else None,
+        link_target=target,
+        lead=decoded[: len(decoded) - len(decoded.lstrip(_WHITE))],
     )
 
 
@@ -389,8 +412,6 @@ def _place(section: Section, where: int) -> Location:
 
 
 def _skipped(error: OSError | ValueError) -> Skipped:
-    if isinstance(error, FileNotFoundError):
-        return Skipped("absent", "no such file")
     if isinstance(error, NotADirectoryError):
         return Skipped("absent", "the path is not a directory")
     if isinstance(error, disk.NotRegular):

@@ -1,74 +1,12 @@
-"""Interchangeable wire dialects: pure functions from a Request to bytes and from answers to events.
+"""Interchangeable wire dialects: pure functions from an Ask to a request and from answers to events.
 
 Border: none; no I/O happens here. `endpoint()` leads from a model's name to the dialect,
-address and key variable to use.
+address and key to use, `provider()` from a dialect's name to its module.
 """
 
 from __future__ import annotations
 
-import difflib
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from .endpoints import NAMES, endpoint, provider
+from .wire import Ask, Endpoint, Provider, Style, WireRequest
 
-from ..conversation import Message, ReplyEvent, Tool
-from ..errors import MissingKeyError, ModelError
-
-Style = Literal["openai", "anthropic"]
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where a model is reached: dialect, address, the model's name there, the key (never in repr)."""
-
-    style: Style
-    base_url: str
-    model: str
-    api_key: str = field(default="", repr=False)
-    #: "local" or "mirror" when the model is embedded and `base_url` is not used.
-    embedded: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """All that one reply depends on, in no dialect.
-
-    `system` is the soul, "" to send none. `params` are merged into the body last.
-    `role` is the role the soul is sent under in the openai dialect: "system" or "user".
-    """
-
-    endpoint: Endpoint
-    system: str
-    messages: tuple[Message, ...]
-    tools: tuple[Tool, ...] = ()
-    params: Mapping[str, Any] = field(default_factory=dict)
-    role: Literal["system", "user"] = "system"
-    #: Ask an openai server for usage at the end of the stream; some refuse the option.
-    include_usage: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class WireRequest:
-    """One POST: address, headers (never in repr: they hold the key), JSON body."""
-
-    url: str
-    headers: Mapping[str, str] = field(repr=False)
-    body: Mapping[str, Any] = field(repr=False)
-
-
-class Provider(Protocol):
-    """A dialect. Modules `openai` and `anthropic` are the two there are."""
-
-    def request(self, ask: Ask) -> WireRequest:
-        """Return the streaming request that asks for one reply."""
-
-    def events(self, stream: Iterable[tuple[str, str]]) -> Iterator[ReplyEvent]:
-        """Turn (event name, data) pairs of an SSE stream into events.
-
-        Raises BadReply for an error event or what is not of the dialect, StreamCut when
-        the stream ends without its terminal event.
-        """
-
-    def whole(self, body: object) -> Iterator[ReplyEvent]:
-        """Turn a plain JSON answer into the same events. Raises BadReply as `events` does."""
+__all__ = ["NAMES", "Ask", "Endpoint", "Provider", "Style", "WireRequest", "endpoint", "provider"]

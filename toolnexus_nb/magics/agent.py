@@ -1,0 +1,246 @@
+"""%%agent runs a persona inline; %agent shows and manages the session."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from IPython.core.error import StdinNotImplementedError, UsageError
+from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments
+from traitlets import Enum, Float, Int, Unicode
+
+from ..errors import RunFailed
+from .line import ShellMagics, nearly, parse, plain_errors
+
+if TYPE_CHECKING:
+    from ..agent import Agent, Options
+    from ..conversation import Tool
+    from ..live import Live
+    from ..memory import MemoryEdit
+    from ..session import Session
+    from ..soul import Soul
+
+_MEMORY: Final = ("on", "ask", "off")
+
+
+class _Stopped(KeyboardInterrupt):
+    """Stop, after what had arrived was shown: one line instead of our own frames."""
+
+    def _render_traceback_(self) -> list[str]:
+        return ["KeyboardInterrupt: stopped; what had arrived is kept"]
+
+
+# Front ends and runners read the class's name.
+_Stopped.__name__ = "KeyboardInterrupt"
+
+
+@magics_class
+class AgentMagic(ShellMagics):
+    """%%agent and %agent."""
+
+    model = Unicode("", help="Model when -m is not given; empty takes local where it is installed, else mirror.").tag(config=True)
+    base_url = Unicode("", help="Server when --base-url is not given.").tag(config=True)
+    style = Enum(("", "openai", "anthropic"), "", help="Dialect spoken at base_url; empty means openai.").tag(config=True)
+    memory = Enum(_MEMORY, "on", help="May the agent write MEMORY.md and USER.md: on, ask, off.").tag(config=True)
+    max_turns = Int(10, min=1, help="Requests per run.").tag(config=True)
+    timeout_seconds = Float(120.0, min=0.1, help="Seconds of silence after which a run is ended.").tag(config=True)
+
+    @no_var_expand
+    @magic_arguments()
+    @argument(
+        "where", nargs="*", metavar="DIR", help="A persona directory, or the name of one shown with %%soul. Default: the last soul shown."
+    )
+    @argument("-m", "--model", help="local[:FILE.gguf], mirror, openai:M, anthropic:M, openrouter:M, ollama:M, lmstudio:M, llamacpp:M.")
+    @argument("-o", "--output", metavar="NAME", help="Bind the Run to this variable.")
+    @argument("-c", "--continue", dest="continues", action="store_true", help="Continue the conversation of the last run.")
+    @argument("--base-url", metavar="URL", help="Any server by address.")
+    @argument("--style", choices=("openai", "anthropic"), help="The dialect spoken at --base-url.")
+    @argument("--temperature", type=float, help="Sampling temperature.")
+    @argument("--max-tokens", type=int, help="Most tokens of one reply.")
+    @argument("--seed", type=int, help="Seed of the sampling, where the server has one.")
+    @argument("--param", action="append", default=[], metavar="KEY=JSON", help="Any other request parameter; may be repeated.")
+    @argument("--tool", action="append", default=[], metavar="NAME", help="A function of the namespace as a tool; may be repeated.")
+    @argument("--memory", choices=_MEMORY, help="May the agent write MEMORY.md and USER.md.")
+    @argument("--role", choices=("system", "user"), default="system", help="The role the soul is sent under.")
+    @argument("--max-turns", type=int, help="Requests per run.")
+    @argument("--timeout", type=float, metavar="SECONDS", help="Seconds of silence after which the run is ended.")
+    @argument("--fill", action="store_true", help="Expand {name} and $name in the cell body; without it the body is sent as written.")
+    @argument("--dry-run", action="store_true", help="Show the request that would be sent, key redacted; send nothing.")
+    @argument("--reset", action="store_true", help="%%agent: forget the conversation.")
+    @argument("--history", action="store_true", help="%%agent: show the conversation.")
+    @argument("--undo", action="store_true", help="%%agent: take the last memory write back.")
+    @argument("--save", metavar="FILE", help="%%agent: save the conversation.")
+    @argument("--load", metavar="FILE", help="%%agent: load a saved conversation; -c continues it.")
+    @line_cell_magic
+    def agent(self, line: str, cell: str | None = None) -> None:
+        """Run a persona on the text of the cell and show the reply as it arrives (%%agent).
+
+        On a line of its own, %agent shows the session and manages it. Each %%agent cell is a
+        run of its own unless -c continues the conversation.
+        """
+        args = parse(self.agent, line)
+        with plain_errors():
+            if cell is None:
+                self._manage(args)
+            else:
+                self._run(args, cell)
+
+    def _run(self, args: argparse.Namespace, cell: str) -> None:
+        prompt = str(self.shell.var_expand(cell, depth=3)) if args.fill else cell
+        if not prompt.strip():
+            raise UsageError("%%agent: the cell has no text to send: write the message below the first line")
+        if args.output and not args.output.isidentifier():
+            raise UsageError(f"-o {args.output}: not a variable name: use letters, digits and _")
+        options = self._options(args)
+        session = self._session(args)
+        if args.dry_run:
+            from ..render.session import request_text
+
+            print(request_text(session.request(prompt, options)))
+            return
+        from ..live import drain
+
+        live = self._live(session)
+        stream = session.stream(prompt, options)
+        run = drain(stream, live)
+        self.session = session
+        if args.output:
+            self.shell.user_ns[args.output] = run
+        self._after(session, live)
+        live.finish(run)
+        if run.status == "interrupted":
+            raise _Stopped
+        if run.is_error:
+            raise RunFailed(run.ending, run)
+
+    def _after(self, session: Session, live: Live) -> None:
+        """Say that the disk has moved on: the running prompt never changes, and nobody should wonder why."""
+        from ..conversation import Notice
+
+        if stale := session.stale():
+            live.show(
+                Notice(f"{', '.join(stale)} changed on disk since this soul was composed; %soul {session.agent.name} loads the change")
+            )
+
+    def _session(self, args: argparse.Namespace) -> Session:
+        from ..session import Session
+
+        if args.continues:
+            if self.session is None:
+                raise UsageError("-c: there is no conversation to continue: run %%agent once without -c")
+            if args.where and self._agent(args).home != self.session.agent.home:
+                raise UsageError(f"-c: the conversation is with {self.session.agent.name}: leave the directory out, or leave -c out")
+            return self.session
+        return Session(self._agent(args))
+
+    def _agent(self, args: argparse.Namespace) -> Agent:
+        from ..agent import persona
+
+        return persona(self._soul_to_run(args))
+
+    def _soul_to_run(self, args: argparse.Namespace) -> Soul:
+        """Return the snapshot that %soul took of the named persona; compose one where it took none."""
+        words = " ".join(args.where)
+        if words in self.souls and not os.path.isdir(words):
+            return self.souls[words]
+        if not words and self.last is not None:
+            return self.last
+        where = self.where(words)
+        if where is None:
+            raise UsageError("%%agent: no persona is named: %%agent DIR, or %soul DIR first")
+        soul = self.compose(where)
+        return next((known for known in self.souls.values() if known.root == soul.root), soul)
+
+    def _options(self, args: argparse.Namespace) -> Options:
+        from ..agent import Options
+
+        return Options(
+            model=args.model or ("" if args.base_url else self.model),
+            base_url=args.base_url or ("" if args.model else self.base_url),
+            style=args.style or self.style,
+            tools=tuple(self._tool(name) for name in args.tool),
+            max_turns=_at_least(1, args.max_turns or self.max_turns, "--max-turns"),
+            timeout_seconds=args.timeout or self.timeout_seconds,
+            params=_params(args),
+            memory=args.memory or self.memory,
+            confirm=self._confirm,
+            role=args.role,
+        )
+
+    def _tool(self, name: str) -> Tool:
+        from ..tools import as_tool
+
+        function = self.shell.user_ns.get(name)
+        if not callable(function) and not hasattr(function, "parameters"):
+            functions = [known for known, value in self.shell.user_ns.items() if callable(value) and not known.startswith("_")]
+            raise UsageError(f"--tool {name}: not a function of this notebook: define it first{nearly(name, functions)}")
+        try:
+            return as_tool(function)
+        except ValueError as error:
+            raise UsageError(f"--tool {error}") from None
+
+    def _confirm(self, edit: MemoryEdit) -> bool:
+        from ..render.view import visible_lines
+
+        print(visible_lines(edit.diff), flush=True)
+        try:
+            return input(f"write {edit.file}? [y/N] ").strip().lower() in ("y", "yes")
+        except (StdinNotImplementedError, EOFError):
+            # Run by nbclient or papermill: nobody is there to say yes.
+            return False
+
+    def _live(self, session: Session) -> Live:
+        from ..live import CellLive, TerminalLive
+
+        soul = session.agent.spec
+        words = f"soul {soul.digest[:12]}"
+        if self.in_kernel:
+            return CellLive(self.publish, session.agent.name, words)
+        return TerminalLive(sys.stdout, session.agent.name, words)
+
+    def _manage(self, args: argparse.Namespace) -> None:
+        from ..render.session import history_text, status_text
+        from ..session import load
+
+        if args.load:
+            self.session = load(os.path.expanduser(args.load))
+        session = self.session
+        if session is None:
+            raise UsageError("%agent: no session yet: run %%agent, or %agent --load FILE")
+        if args.undo:
+            edit = session.undo()
+            print(f"undone: {edit.action} → {edit.file}")
+        if args.reset:
+            session.reset()
+        if args.save:
+            session.save(os.path.expanduser(args.save))
+            print(f"saved: {args.save}")
+        if args.history:
+            print(history_text(session))
+        elif not (args.undo or args.save):
+            print(status_text(session))
+
+
+def _params(args: argparse.Namespace) -> Mapping[str, Any]:
+    """Return the request parameters of a line; --param wins over the flags."""
+    params = {name: value for name in ("temperature", "max_tokens", "seed") if (value := getattr(args, name)) is not None}
+    for pair in args.param:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise UsageError(f"--param {pair}: not KEY=JSON: write for instance --param top_p=0.9")
+        try:
+            params[key] = json.loads(value)
+        except ValueError:
+            raise UsageError(f"--param {key}: {value} is not JSON: text needs quotes, --param '{key}=\"{value}\"'") from None
+    return params
+
+
+def _at_least(least: int, value: int, flag: str) -> int:
+    if value < least:
+        raise UsageError(f"{flag} {value}: too small: {least} is the least")
+    return value

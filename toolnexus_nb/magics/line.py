@@ -1,0 +1,113 @@
+"""What the magics share: the shell they live in, the parsing of their lines, errors in one line."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics
+
+from ..errors import RunFailed, ToolnexusError
+
+if TYPE_CHECKING:
+    from ..session import Session
+    from ..soul import Soul
+
+
+class ShellMagics(Magics):
+    """The ground of both magics: loaded souls, the session, and what a shell can show."""
+
+    souls: dict[str, Soul]
+    last: Soul | None
+    session: Session | None
+
+    @property
+    def in_kernel(self) -> bool:
+        """True where outputs go to a front end, False in a terminal or a plain shell."""
+        return getattr(self.shell, "kernel", None) is not None
+
+    def publish(self, data: dict[str, Any], *, metadata: dict[str, Any], display_id: str = "", update: bool = False) -> None:
+        """Send a mimebundle to the front end, as a new output or in the place of `display_id`."""
+        transient = {"display_id": display_id} if display_id else {}
+        self.shell.display_pub.publish(data, metadata, transient=transient, update=update)
+
+    def where(self, words: str) -> str | None:
+        """Return the directory a line names; None when it names none and here is no persona."""
+        # "%soul DIR;" keeps the result from being shown; the semicolon is not part of the name.
+        if words.endswith(";") and not os.path.exists(words):
+            words = words.removesuffix(";").rstrip()
+        if not words:
+            return os.curdir if compose(os.curdir).found else None
+        for meant in (words, os.path.expanduser(words)):
+            if os.path.exists(meant):
+                return meant
+        if words in self.souls:
+            return self.souls[words].root
+        # {name} and $name are tried last: a directory may really be called so.
+        expanded = str(self.shell.var_expand(words, depth=3)) if set("{$") & set(words) else words
+        return expanded if os.path.exists(expanded) else words
+
+    def compose(self, where: str) -> Soul:
+        """Return the soul of a directory; a UsageError that helps when there is none."""
+        soul = compose(where)
+        if soul.found:
+            return soul
+        from ..lint import help_for
+
+        near = difflib.get_close_matches(where, self.souls, 1) if not os.path.exists(where) else []
+        raise UsageError(help_for(where) + (f"; did you mean {near[0]}?" if near else ""))
+
+
+def compose(directory: str) -> Soul:
+    from ..soul import compose_soul
+
+    return compose_soul(directory)
+
+
+def parse(magic: Any, line: str) -> argparse.Namespace:
+    """Parse a magic's line; what is wrong with it becomes one line with the nearest match."""
+    name = f"%{magic.parser.prog}"
+    try:
+        args: argparse.Namespace = magic.parser.parse_argstring(line)
+    except UsageError as error:
+        flags = options_of(magic)
+        wrong = next((word for word in line.split() if word.startswith("-") and word.partition("=")[0] not in flags), "")
+        raise UsageError(f"{name}: {error}{nearly(wrong, [*flags])}; {name}? shows the options") from None
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}: close the quotes; {name}? shows the options") from None
+    return args
+
+
+def options_of(magic: Any) -> dict[str, list[str]]:
+    """Return the flags of a magic, each with its choices, [] where it has none."""
+    actions = magic.parser._actions  # noqa: SLF001  argparse has no public way to list its options
+    return {flag: list(action.choices or ()) for action in actions for flag in action.option_strings}
+
+
+def nearly(word: str, known: list[str]) -> str:
+    """Return "; did you mean X?" for the known word nearest to `word`, "" when none is near."""
+    near = difflib.get_close_matches(word.partition("=")[0], known, 1, cutoff=0.5) if word else []
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turn what keeps a magic from starting into one line; a run that failed keeps its own class."""
+    try:
+        yield
+    except RunFailed:
+        raise
+    except ToolnexusError as error:
+        raise UsageError(str(error)) from None
+
+
+def local_tokenizer() -> Callable[[str], int] | None:
+    """Return the local model's tokenizer when that model already runs; it is never started for this."""
+    local = sys.modules.get("toolnexus_nb.embedded.local")
+    return local.running_tokenizer() if local else None

@@ -1,0 +1,156 @@
+"""%soul: a persona directory looked at. What is shown is decided here, how it looks in `render`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from IPython.core.magic import line_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments
+from traitlets import Enum
+
+from .line import ShellMagics, compose, local_tokenizer, parse
+
+if TYPE_CHECKING:
+    from ..diff import SoulDiff
+    from ..render.view import SoulView
+    from ..render.widget import LiveSoul
+    from ..soul import Soul
+
+_VIEWS: Final = ("auto", "widget", "html", "text")
+
+
+class _Showing(NamedTuple):
+    """How the soul that a magic is about to return shall be shown."""
+
+    soul: Soul
+    view: str
+    show_secrets: bool
+    changes: SoulDiff | None
+    since: str
+
+
+class _Shown(NamedTuple):
+    """The live views of one cell, and the execution that made them."""
+
+    execution: object
+    views: list[LiveSoul]
+
+
+@magics_class
+class SoulMagic(ShellMagics):
+    """%soul and the formatter of every Soul."""
+
+    view = Enum(_VIEWS, "auto", help="Face of %soul: auto takes the widget in a notebook, text in a terminal.").tag(config=True)
+
+    _showing: _Showing | None = None
+    _shown: dict[object, _Shown]
+
+    @no_var_expand
+    @magic_arguments()
+    @argument(
+        "where", nargs="*", metavar="DIR", help="A persona directory, or the name of one shown before. Default: the current directory."
+    )
+    @argument("--view", choices=_VIEWS, help="The face: auto, widget (live), html (static), text.")
+    @argument("--show-secrets", action="store_true", help="Do not mask what looks like a key or password.")
+    @line_magic
+    def soul(self, line: str) -> Soul | None:
+        """Show the soul of a persona directory, file by file, and return it.
+
+        Each of the seven files is found, or skipped with the reason, or truncated with the
+        place. `soul = %soul DIR` binds it without showing. Shown again, it says what changed.
+        """
+        args = parse(self.soul, line)
+        where = self.where(" ".join(args.where))
+        if where is None:
+            print("\n".join(self._listing()))
+            return None
+        soul = self.compose(where)
+        before, since = self._before(soul)
+        self.souls[soul.name] = self.last = soul
+        changes = _changes(before, soul) if before is not None else None
+        self._showing = _Showing(soul, args.view or self.view, args.show_secrets, changes, since)
+        return soul
+
+    def _before(self, soul: Soul) -> tuple[Soul | None, str]:
+        """Return the soul to compare with: the running session's snapshot, else the one shown last."""
+        running = self.session.agent.spec.soul if self.session else None
+        if running is not None and not isinstance(running, str) and running.root == soul.root and running.text != soul.text:
+            return running, "Since the running session's snapshot (this loads next session):"
+        shown = next((known for known in self.souls.values() if known.root == soul.root), None)
+        return shown, "Since it was last shown:"
+
+    def _listing(self) -> Iterator[str]:
+        if not self.souls:
+            yield "no persona here and none loaded: %soul DIR shows one"
+        for name, soul in self.souls.items():
+            stale = soul.stale()
+            yield f"{name}: {len(soul.found)} of 7 files, sha256 {soul.digest[:12]}" + (
+                f", changed on disk: {', '.join(stale)}" if stale else ""
+            )
+
+    def show(self, soul: Soul) -> None:
+        """Show a Soul in the face that fits; the formatter of every Soul in this shell."""
+        showing = self._showing if self._showing and self._showing.soul is soul else None
+        self._showing = None
+        if showing is None:
+            stale = soul.stale()
+            changes = _changes(soul, compose(soul.root)) if stale else None
+            showing = _Showing(soul, self.view, False, changes, "This is a snapshot; the disk has moved on since:")
+        self._face(showing)
+
+    def _face(self, showing: _Showing) -> None:
+        from ..render.text import soul_text
+        from ..render.view import view
+
+        seen = view(
+            showing.soul, changes=showing.changes, since=showing.since, count_tokens=local_tokenizer(), show_secrets=showing.show_secrets
+        )
+        text = soul_text(seen, showing.show_secrets)
+        face = showing.view if showing.view != "auto" else "widget" if self.in_kernel else "text"
+        if face == "text":
+            print(text)
+            return
+        from ..render.html import soul_page
+
+        uid = ""
+        if face == "widget":
+            uid = self._live_view(seen, showing)
+        self.publish({"text/html": soul_page(seen, uid, showing.show_secrets), "text/plain": text}, metadata={})
+
+    def _live_view(self, seen: SoulView, showing: _Showing) -> str:
+        from ..render.widget import LiveSoul
+
+        live = LiveSoul(seen, show_secrets=showing.show_secrets)
+        self._keep(live, showing.soul.root)
+        # The text is empty because the twin below says everything: an untrusted or dead
+        # notebook shows this output's text.
+        widget_view = {"version_major": 2, "version_minor": 0, "model_id": live.widget.model_id}
+        self.publish({"application/vnd.jupyter.widget-view+json": widget_view, "text/plain": ""}, metadata={})
+        return live.uid
+
+    def _keep(self, live: LiveSoul, root: str) -> None:
+        """Remember a live view under its cell and close those of the cell's earlier execution."""
+        parent = self.shell.get_parent() if self.in_kernel else {}
+        cell = parent.get("metadata", {}).get("cellId") or root
+        execution = parent.get("header", {}).get("msg_id") or self.shell.execution_count
+        shown = self._shown.get(cell)
+        if shown is not None and shown.execution == execution:
+            shown.views.append(live)
+            return
+        for old in shown.views if shown else ():
+            old.close()
+        self._shown[cell] = _Shown(execution, [live])
+
+    def close(self) -> None:
+        """Close every live view."""
+        for shown in self._shown.values():
+            for view in shown.views:
+                view.close()
+        self._shown.clear()
+
+
+def _changes(before: Soul, after: Soul) -> SoulDiff:
+    from ..diff import changes
+
+    return changes(before, after)

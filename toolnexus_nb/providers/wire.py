@@ -1,0 +1,70 @@
+"""What passes between an agent, a dialect and the transport: Endpoint, Ask, WireRequest, and the Provider protocol.
+
+Border: none; values only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from ..conversation import Message, ReplyEvent, Tool
+
+Style = Literal["openai", "anthropic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a model is reached: dialect, address, the model's name there, the key (never in repr)."""
+
+    style: Style
+    base_url: str
+    model: str
+    api_key: str = field(default="", repr=False)
+    #: "local" or "mirror" when the model is embedded and `base_url` is not used.
+    embedded: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """All that one reply depends on, in no dialect.
+
+    `system` is the soul, "" to send none. `params` are merged into the body last.
+    `role` is the role the soul is sent under in the openai dialect: "system" or "user".
+    """
+
+    endpoint: Endpoint
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+    role: Literal["system", "user"] = "system"
+    #: Ask an openai server for usage at the end of the stream; some refuse the option.
+    include_usage: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WireRequest:
+    """One POST: address, headers (never in repr: they hold the key), JSON body."""
+
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: Mapping[str, Any] = field(repr=False)
+
+
+class Provider(Protocol):
+    """A dialect. Modules `openai` and `anthropic` are the two there are."""
+
+    def request(self, ask: Ask) -> WireRequest:
+        """Return the streaming request that asks for one reply."""
+
+    def events(self, stream: Iterable[tuple[str, str]]) -> Iterator[ReplyEvent]:
+        """Turn (event name, data) pairs of an SSE stream into events; Finish is the last one.
+
+        Raises BadReply for an error event or what is not of the dialect, StreamCut when
+        the stream ends without its terminal event.
+        """
+
+    def whole(self, body: object) -> Iterator[ReplyEvent]:
+        """Turn a plain JSON answer into the same events. Raises BadReply as `events` does."""

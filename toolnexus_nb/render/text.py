@@ -1,0 +1,75 @@
+"""The plain face: everything the other two say, for terminals, logs and diffs.
+
+Border: values only. Control characters of files and models never reach a terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from .html import change_words, more_words
+from .view import SectionView, SoulView, finding_words, lost_text, percent, visible_lines
+
+#: What all bodies may take together, in characters.
+TEXT_CHARACTERS: Final = 40_000
+DIFF_LINES: Final = 200
+_INDENT: Final = "    "
+
+
+def soul_text(view: SoulView, show_secrets: bool = False) -> str:
+    """Return the whole view as plain text without control characters."""
+    return visible_lines("\n".join(_lines(view, show_secrets)))
+
+
+def _lines(view: SoulView, show_secrets: bool) -> Iterator[str]:
+    yield f"{view.name}  {view.path}"
+    yield view.summary
+    parts = [section for section in view.sections if section.section.found]
+    if parts:
+        yield "share of the prompt: " + ", ".join(f"{section.name} {percent(section.share)}" for section in parts)
+    yield from (f"⚠ {words}" for words in view.warnings)
+    yield from (f"ℹ {words}" for words in view.notes)
+    yield from _changes(view)
+    limit = TEXT_CHARACTERS // max(1, len(parts))
+    for section in view.sections:
+        yield ""
+        yield from _section(section, limit, show_secrets)
+
+
+def _section(section: SectionView, limit: int, show_secrets: bool) -> Iterator[str]:
+    yield f"{section.mark} {section.title}  ({section.role})"
+    yield from (f"{_INDENT}{fact}" for fact in section.facts)
+    yield from (f"{_INDENT}{'⚠' if f.severity == 'warning' else 'ℹ'} {finding_words(f)}" for f in section.findings)
+    yield from _body(section, limit)
+    words, head = lost_text(section.section, show_secrets)
+    if words:
+        yield f"{_INDENT}✂ {words}:"
+        yield from (f"{_INDENT}✂ {line}" for line in head.splitlines()[:8])
+
+
+def _body(section: SectionView, limit: int) -> Iterator[str]:
+    left, shown = limit, 0
+    for row in section.rows():
+        left -= len(row.text) + 1
+        if left < 0:
+            yield _INDENT + more_words(section, shown)
+            return
+        number = "" if row.prompt_line is None else "✂" if row.file_line is None else str(row.file_line)
+        shown += row.prompt_line is not None
+        # A carriage return would overwrite the line in a terminal; CRLF files have one on each.
+        yield f"{number:>6} │ {row.text.removesuffix(chr(13))}"
+
+
+def _changes(view: SoulView) -> Iterator[str]:
+    diff = view.changes
+    if diff is None or diff.same:
+        return
+    yield f"{view.since} {diff.summary}"
+    for change in diff.files:
+        yield f"  {change.name}: {change_words(change)}"
+        lines = change.diff.splitlines()
+        yield from (f"  {line}" for line in islice(lines, DIFF_LINES))
+        if len(lines) > DIFF_LINES:
+            yield "  … the diff goes on"

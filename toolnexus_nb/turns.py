@@ -1,0 +1,299 @@
+"""The turn loop: a request, its reply, the tools it asks for, and again, to an honest end.
+
+Border: `transport` moves bytes, `providers` speak the dialects, tools do the work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from .conversation import (
+    Event,
+    Finish,
+    Message,
+    Notice,
+    ReasoningDelta,
+    Reply,
+    Run,
+    RunStatus,
+    TextDelta,
+    Tool,
+    ToolCall,
+    ToolCallDelta,
+    ToolFinished,
+    ToolResult,
+    ToolStarted,
+    TurnStarted,
+    Usage,
+    Waiting,
+)
+from .embedded import Embedded, default_name, open_embedded
+from .errors import LocalModelError, ModelError, Stalled, ToolnexusError
+from .providers import Ask, Endpoint
+from .providers.endpoints import endpoint
+from .spec import Options, Spec
+
+if TYPE_CHECKING:
+    import httpx
+
+#: The rule of thumb for tokens where no tokenizer is at hand; always shown with "≈".
+CHARACTERS_PER_TOKEN: Final = 4
+#: The same call with the same result this often means that the model goes in circles.
+LOOP_REPEATS: Final = 3
+#: Below this share of the estimate the server has most likely not read all that was sent.
+_CUT_SHARE: Final = 0.4
+_CUT_MIN_TOKENS: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where a run goes: the endpoint, and the embedded model behind it where there is one."""
+
+    endpoint: Endpoint
+    transport: httpx.BaseTransport | None
+    embedded: Embedded | None
+    params: Mapping[str, Any]
+
+
+def plan(spec: Spec, options: Options, *, needs_key: bool = True) -> Plan:
+    """Resolve a model's name to an endpoint, starting an embedded model where it is one."""
+    name = options.model or (spec.model if spec.model != "inherit" else "") or _default_model(options)
+    there = endpoint(
+        name,
+        base_url=options.base_url,
+        style=options.style,
+        api_key=options.api_key,
+        needs_key=needs_key and options.transport is None,
+    )
+    if not there.embedded:
+        return Plan(there, options.transport, None, options.params)
+    inside = open_embedded(there.embedded, there.model)
+    # With an embedded model the dialect is a free choice: both speak both.
+    reached = Endpoint("anthropic" if options.style == "anthropic" else "openai", inside.base_url, inside.model, embedded=there.embedded)
+    return Plan(reached, options.transport or inside.transport, inside, {**inside.default_params, **options.params})
+
+
+def _default_model(options: Options) -> str:
+    if options.base_url or options.transport is not None:
+        raise ModelError("no model is named: say which one the server should run: -m NAME, or Options(model=…)")
+    return default_name()
+
+
+@dataclass(slots=True)
+class Turns:
+    """One run under way: what has been said, used and called so far."""
+
+    spec: Spec
+    tools: tuple[Tool, ...]
+    prompt: str
+    options: Options
+    plan: Plan
+    messages: list[Message] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    usage: Usage = Usage()
+    turns: int = 0
+    text: str = ""
+    reasoning: str = ""
+    model: str = ""
+    reply: Reply | None = None
+    started: float = field(default_factory=time.monotonic)
+    first_token: float | None = None
+
+    def stream(self) -> Generator[Event, None, Run]:
+        self.messages = [*self.options.history, Message("user", self.prompt)]
+        try:
+            for event in self._turns():
+                self._note(event)
+                yield event
+            status, error, limit = self._verdict
+        except KeyboardInterrupt:
+            status, error, limit = "interrupted", "", ""
+        except Stalled as stall:
+            status, error, limit = "timeout", str(stall), ""
+        except ToolnexusError as failure:
+            status, error, limit = "error", str(failure), ""
+        self._keep_partial()
+        return self._run(status, error, limit)
+
+    _verdict: tuple[RunStatus, str, str] = ("done", "", "")
+
+    def _turns(self) -> Iterator[Event]:
+        max_turns = min(self.options.max_turns, self.spec.budget.max_turns or self.options.max_turns)
+        while True:
+            if limit := self._spent(max_turns):
+                self._verdict = ("incomplete", "", limit)
+                return
+            yield from self._one_reply()
+            ending = self._ending()
+            if ending is not None:
+                self._verdict = ending
+                return
+            yield from self._answer_calls({tool.name: tool for tool in self.tools})
+            if self._verdict[2]:
+                return
+
+    def _spent(self, max_turns: int) -> str:
+        budget = self.spec.budget.max_tokens
+        if budget is not None and (self.usage.total or 0) >= budget:
+            return "max_tokens"
+        return "max_turns" if self.turns >= max_turns else ""
+
+    def _one_reply(self) -> Iterator[Event]:
+        from . import transport  # httpx loads with the first request, not with the package
+
+        system = self.spec.prompt
+        ask = Ask(self.plan.endpoint, system, tuple(self.messages), self.tools, self.plan.params, self.options.role)
+        estimate = estimate_tokens(system, *(message.text for message in self.messages))
+        self._fits(estimate)
+        yield TurnStarted(self.turns + 1, estimate, self.plan.endpoint.model)
+        self.reply = reply = Reply()
+        options = self.options
+        with transport.open_client(
+            self.plan.transport, timeout_seconds=options.timeout_seconds, base_url=self.plan.endpoint.base_url
+        ) as client:
+            for event in transport.stream_reply(ask, client=client, timeout_seconds=options.timeout_seconds, retries=options.retries):
+                if not isinstance(event, Waiting | Notice):
+                    reply.add(event)
+                yield event
+        self._close_reply()
+        yield from self._doubts(reply, estimate)
+
+    def _close_reply(self) -> None:
+        """Move the reply, whole or not, from the wire into the history."""
+        reply, self.reply = self.reply, None
+        if reply is None:
+            return
+        message = reply.message()
+        self.text = message.text
+        self.reasoning = "\n\n".join(filter(None, (self.reasoning, *(block.text for block in message.reasoning))))
+        self.usage = self.usage + reply.usage
+        self.model = reply.model or self.model
+        if reply.finish or message.text or message.tool_calls:
+            self.turns += 1
+        whole = reply.finish is not None and reply.finish.reason != "length"
+        # A call whose arguments may be cut must never run, nor stand unanswered in the history.
+        self.messages.append(message if whole else replace(message, tool_calls=()))
+        self._finish = reply.finish
+
+    _finish: Finish | None = None
+
+    def _ending(self) -> tuple[RunStatus, str, str] | None:
+        """Say how the run ends with this reply, or None when tools are to be run first."""
+        finish = self._finish
+        assert finish is not None  # the providers raise StreamCut otherwise
+        calls = self.messages[-1].tool_calls
+        if finish.reason in ("stop", "tool_calls"):
+            if calls:
+                return None
+            return ("done", "", "") if finish.reason == "stop" else ("incomplete", "", "tool_calls announced, none sent")
+        return "incomplete", "", finish.detail or finish.reason if finish.reason == "unknown" else finish.reason
+
+    def _answer_calls(self, tools: Mapping[str, Tool]) -> Iterator[Event]:
+        asked = self.messages[-1].tool_calls
+        answered: list[ToolCall] = []
+        try:
+            for call in asked:
+                if self._loops(call):
+                    self._verdict = ("incomplete", "", "loop")
+                    return
+                yield ToolStarted(call)
+                began = time.monotonic()
+                result = run_tool(tools, call)
+                done = replace(call, result=result, seconds=time.monotonic() - began)
+                answered.append(done)
+                self.calls.append(done)
+                yield ToolFinished(done)
+        finally:
+            # Every call has an answer in the history, also when Stop came in between: both
+            # dialects refuse a call without one.
+            self.messages += [_answer(call) for call in answered]
+            self.messages += [_answer(replace(call, result=_NOT_RUN)) for call in asked[len(answered) :]]
+
+    def _loops(self, call: ToolCall) -> bool:
+        same = [done.result for done in self.calls if (done.name, done.arguments_json) == (call.name, call.arguments_json)]
+        return len(same) >= LOOP_REPEATS and len({result.text for result in same if result}) == 1
+
+    def _fits(self, estimate: int) -> None:
+        """Refuse, before the request, what the embedded model's context cannot hold."""
+        inside = self.plan.embedded
+        if inside is None or inside.context_tokens is None or inside.count_tokens is None:
+            return
+        # Counting costs a round trip; a quarter of the context by estimate is safely inside.
+        if estimate < inside.context_tokens // 4:
+            return
+        tokens = inside.count_tokens("\n".join((self.spec.prompt, *(message.text for message in self.messages))))
+        if tokens >= inside.context_tokens:
+            what = "the soul" if self.turns == 0 and not self.options.history else "the conversation"
+            raise LocalModelError(
+                f"{what} does not fit the local model: {tokens} tokens, its context is {inside.context_tokens}: "
+                "shorten it, or name a larger model with -m"
+            )
+
+    def _doubts(self, reply: Reply, estimate: int) -> Iterator[Event]:
+        read = reply.usage.prompt
+        if read is not None and estimate >= _CUT_MIN_TOKENS and read < estimate * _CUT_SHARE:
+            yield Notice(f"the server read {read} prompt tokens of ≈ {estimate} sent: it may have cut the soul; check its context length")
+        if reply.finish and reply.finish.reason == "stop" and not self.text and not self.messages[-1].tool_calls:
+            yield Notice("the model ended its turn without any text")
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, Notice):
+            self.notices.append(event.text)
+        if self.first_token is None and isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta):
+            self.first_token = time.monotonic() - self.started
+
+    def _keep_partial(self) -> None:
+        """Keep what a broken reply had so far, and leave a history both dialects accept."""
+        self._close_reply()
+        last = self.messages[-1]
+        if last.role == "assistant" and not last.text and not last.tool_calls:
+            self.messages.pop()
+
+    def _run(self, status: RunStatus, error: str, limit: str) -> Run:
+        return Run(
+            text=self.text,
+            status=status,
+            error=error,
+            limit=limit,
+            usage=self.usage,
+            turns=self.turns,
+            tool_calls=tuple(self.calls),
+            messages=tuple(self.messages),
+            model=self.model or self.plan.endpoint.model,
+            soul_digest=self.spec.digest,
+            seconds=time.monotonic() - self.started,
+            first_token_seconds=self.first_token,
+            reasoning=self.reasoning,
+            notices=tuple(self.notices),
+        )
+
+
+_NOT_RUN: Final = ToolResult("not run: the turn was stopped before this call", is_error=True)
+
+
+def _answer(call: ToolCall) -> Message:
+    result = call.result or _NOT_RUN
+    return Message("tool", result.text, tool_call_id=call.id, is_error=result.is_error)
+
+
+def run_tool(tools: Mapping[str, Tool], call: ToolCall) -> ToolResult:
+    """Run one call. A tool's failure is an answer for the model, never an exception."""
+    tool = tools.get(call.name)
+    if tool is None:
+        return ToolResult(f"unknown tool: {call.name}: there is {', '.join(tools) or 'none'}", is_error=True)
+    if call.problem:
+        return ToolResult(call.problem, is_error=True)
+    try:
+        result = tool.call(call.arguments)
+    except Exception as error:  # whatever a user's function raises is the model's to read
+        return ToolResult(f"{type(error).__name__}: {error}", is_error=True)
+    return result if isinstance(result, ToolResult) else ToolResult(str(result))
+
+
+def estimate_tokens(*texts: str) -> int:
+    """Return characters / 4, rounded up: an estimate for English, low for CJK."""
+    return -(-sum(map(len, texts)) // CHARACTERS_PER_TOKEN)
