@@ -19,19 +19,19 @@ ARROWS = {
     "disk": set(),
     "soul": {"disk"},
     "diff": {"soul", "conversation"},
-    "lint": {"soul", "disk", "masking", "errors"},
+    "lint": {"soul", "disk", "masking", "errors", "lint"},
     "tools": {"conversation"},
     "memory": {"disk", "conversation", "errors"},
     "providers": {"conversation", "errors", "providers"},
-    "transport": {"providers", "conversation", "errors"},
-    "embedded": {"errors", "embedded"},
+    "transport": {"providers", "conversation", "errors", "masking", "transport"},
+    "embedded": {"disk", "errors", "embedded"},
     "spec": {"conversation", "memory", "soul"},
     "turns": {"conversation", "embedded", "errors", "providers", "spec", "transport"},
     "agent": {"conversation", "errors", "lint", "memory", "providers", "soul", "spec", "tools", "turns"},
     "session": {"agent", "conversation", "disk", "errors", "memory", "providers", "soul"},
     "render": {"conversation", "diff", "lint", "masking", "providers", "render", "session", "soul"},
     "live": {"conversation", "render"},
-    "magics": {"agent", "completion", "conversation", "diff", "embedded", "errors", "lint", "live", "memory", "render", "session", "soul", "tools"},
+    "magics": {"agent", "completion", "conversation", "diff", "embedded", "errors", "lint", "live", "magics", "memory", "render", "session", "soul", "spec", "tools"},
 }
 
 #: third party -> the modules that are its door.

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 from wire_server import Answer, WireServer, drop, hang, json_reply, reset, sse, status
 
 from toolnexus_nb import transport
-from toolnexus_nb.body import encoded, first_bytes, kind_of
+from toolnexus_nb.transport.body import encoded, first_bytes, kind_of
 from toolnexus_nb.conversation import Finish, Message, Notice, TextDelta, Waiting
 from toolnexus_nb.errors import BadReply, ConnectionFailed, ModelError, Refused, Stalled, StreamCut, ToolnexusError, WireError
 from toolnexus_nb.providers import Ask, Endpoint
-from toolnexus_nb.refusal import server_words
-from toolnexus_nb.retry import MAX_WAIT_SECONDS, Retry
-from toolnexus_nb.secrecy import scrub
+from toolnexus_nb.transport.refusal import server_words
+from toolnexus_nb.transport.retry import MAX_WAIT_SECONDS, Retry
+from toolnexus_nb.transport.secrecy import scrub
 
 # Put together here, so that no line of this file looks like a key to a scanner.
 PACKAGE = Path(transport.__file__).parent
@@ -154,10 +154,10 @@ def test_a_200_that_is_no_reply_says_what_came_instead(body, said):
 
 def test_twenty_thousand_one_character_chunks_take_linear_time():
     raw = (text_event("x" * 19_000) + ENDING).encode()
-    began = time.perf_counter()
+    began = time.thread_time()
     events, _ = reply([lambda _: stream(*(raw[at : at + 1] for at in range(len(raw))))])
     assert len(text_of(events)) == 19_000
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_one_line_of_ten_megabytes_is_read():
@@ -473,9 +473,9 @@ def test_what_is_not_gzip_though_it_says_so_is_a_bad_reply():
 )
 def test_a_servers_words_are_found_in_any_error_body(body, words):
     raw = body if isinstance(body, str) else json.dumps(body)
-    began = time.perf_counter()
+    began = time.thread_time()
     assert server_words(raw.encode(), KEY) == words
-    assert time.perf_counter() - began < 0.5
+    assert time.thread_time() - began < 0.5
 
 
 _JSON = st.recursive(
@@ -613,9 +613,9 @@ def test_scrub_leaves_no_piece_of_any_key(key, before, after, data):
 
 @pytest.mark.parametrize("unit", ["sk-", "Bearer ", "a*", "***", "x-api-key:", "bearer\t", "sk-a…", "authorization:"])
 def test_scrub_takes_linear_time_on_hostile_text(unit):
-    began = time.perf_counter()
+    began = time.thread_time()
     scrub(unit * (64 * 1024 // len(unit)), KEY)
-    assert time.perf_counter() - began < 1.5
+    assert time.thread_time() - began < 1.5
 
 
 # --- stopping -------------------------------------------------------------------------------

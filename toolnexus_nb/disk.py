@@ -51,8 +51,8 @@ def read_capped(path: str, limit_bytes: int) -> Capped:
         data = os.read(descriptor, size + 1 if size < limit_bytes else limit_bytes)
         if len(data) != size or not size:
             data = _read_on(descriptor, data, limit_bytes)
-            # /proc says 0 and a growing file says too little: what was read counts then.
-            size = max(size, len(data))
+            # /proc says 0, a growing file too little and a shrinking one too much: the end that was met counts.
+            size = len(data) if len(data) < limit_bytes else max(size, len(data))
     finally:
         os.close(descriptor)
     return data, size, target

@@ -76,12 +76,12 @@ def _of_file(section: Section, reading: Capped | Skipped, share: int) -> Iterato
     yield from (Finding("link", name, None, *told) for told in names.link_facts(section.root, name, _outside_target(section)))
     if isinstance(reading, Skipped):
         return
-    if wide := _wide(reading.data):
+    if wide := _wide(reading[0]):
         # Every second character is a NUL then: this one finding says it all.
         fact = f"the file is {wide}, and the model is sent NULs between its letters"
         yield Finding("encoding", name, 1, f"{fact}: save it as UTF-8", "warning")
         return
-    yield from _encoding(section, reading.data)
+    yield from _encoding(section, reading[0])
     body = section.text.removesuffix(TRUNCATION_NOTICE) if section.truncation else section.text
     looked_at, whole = body[:share], section.lead + body[:share]
     for alike in marks.marks(looked_at, name):

@@ -154,7 +154,7 @@ class Section:
         end = whole.find("\n", start)
         end = len(whole) if end < 0 else end
         offset = start + column - 1 - len(self.lead)
-        if line < 1 or column < 1 or start + column - 1 > end or offset < 0:
+        if line < 1 or column < 1 or start + column - 1 > end or not 0 <= offset < self._file_characters:
             raise ValueError(f"{self.name}: line {line}, column {column} is not in the prompt: it lies outside the text that was sent")
         return offset
 
@@ -265,11 +265,8 @@ class Soul:
             return section.span[0] + section.offset(line, column)
         if not 0 <= where < len(self.text):
             raise IndexError(f"offset {where} is not in the prompt: it has {len(self.text)} characters")
-        for section in self.sections:
-            if section.span and where < section.span[1]:
-                return _place(section, where)
-        # Only the two newlines of an empty last body lie behind every span.
-        return _place(next(s for s in reversed(self.sections) if s.span), where)
+        # The last span ends where the text does, so there is always one.
+        return _place(next(s for s in self.sections if s.span and where < s.span[1]), where)
 
     def __iter__(self) -> Iterator[str | list[str]]:
         yield self.text

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from test_faults import FAULTS, STYLES
+from test_faults import CASES, case
 from wire_server import WireServer
 
 from toolnexus_nb.agent import Agent, Options, Spec
@@ -19,7 +19,7 @@ from toolnexus_nb.conversation import Run
 
 def run_against(style: str, fault: str) -> Run:
     """Run one agent, memory off, against a server that has the fault in every answer it gives."""
-    script, _expected = FAULTS[fault]
+    script, _expected = case(fault)
     with WireServer(script(style)) as server:
         options = Options(
             base_url=server.base_url if style == "openai" else server.root_url,
@@ -43,9 +43,8 @@ def row(style: str, fault: str) -> str:
 def main() -> None:
     print("| fault | dialect | status | text kept | in words |")
     print("|---|---|---|---|---|")
-    for fault in FAULTS:
-        for style in STYLES:
-            print(row(style, fault), flush=True)
+    for fault, style in CASES:
+        print(row(style, fault), flush=True)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,12 @@ import importlib.util
 import os
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from .. import disk
 from ..errors import LocalModelError
 from . import Embedded
 
@@ -73,7 +74,7 @@ class Served:
 
 
 def is_installed() -> bool:
-    """True where both the server's package and the model's file are there; neither is loaded."""
+    """Return True where both the server's package and the model's file are there; neither is loaded."""
     return importlib.util.find_spec(_SERVER_PACKAGE) is not None and _packaged_file() is not None
 
 
@@ -97,15 +98,29 @@ def serve(file: str = "", chat_template: str = "") -> Served:
     Raises LocalModelError in one line.
     """
     path = _model_file(file)
-    with _lock:
-        running = _running.get((path, chat_template))
-        if running is None:
-            running = _running[path, chat_template] = _start(path, chat_template)
-        return running
+    with _servers.lock:
+        served = _servers.running.get((path, chat_template))
+        if served is None:
+            served = _servers.running[path, chat_template] = _start(path, chat_template)
+        return served
 
 
-_running: dict[tuple[Path, str], Served] = {}
-_lock = threading.Lock()
+def running_tokenizer() -> Callable[[str], int] | None:
+    """Return the packaged model's `count_tokens` where it runs already, else None; nothing is started."""
+    packaged = _packaged_file()
+    return next((served.count_tokens for (path, _), served in _servers.running.items() if path == packaged), None)
+
+
+@dataclass(slots=True)
+class _Servers:
+    """What runs in this process, by file and template; `orphans` belong to the process it was forked from."""
+
+    running: dict[tuple[Path, str], Served] = field(default_factory=dict)
+    orphans: list[Served] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_servers = _Servers()
 
 
 def _start(path: Path, chat_template: str) -> Served:
@@ -114,8 +129,10 @@ def _start(path: Path, chat_template: str) -> Served:
     name, key = _display_name(path), secrets.token_urlsafe(32)
     try:
         server = xllamacpp.Server(_server_params(xllamacpp.CommonParams(), path, chat_template, name, key))
-    except Exception as error:  # the binding raises bare RuntimeErrors of its own
-        raise LocalModelError(f"{path.name} could not be loaded: {error}: try another .gguf file, or use -m mirror") from error
+    except Exception as error:  # the binding raises a bare RuntimeError that gives no reason
+        raise LocalModelError(
+            f"{path.name} could not be loaded: it is damaged, unknown to llama.cpp or too large for the memory: try another .gguf file, or use -m mirror"
+        ) from error
     started = Served(server.listening_address, name, CONTEXT_TOKENS, key, server)
     context = started.ask("GET", "/slots")[0]["n_ctx"]
     return Served(started.address, name, context, key, server)
@@ -156,18 +173,18 @@ def _model_file(file: str) -> Path:
         if packaged is None:
             raise LocalModelError(_NOT_INSTALLED)
         return packaged
-    path = Path(file).expanduser()
+    path = Path(os.path.expanduser(file))
     try:
-        with path.open("rb") as opened:
-            magic = opened.read(len(_MAGIC))
+        magic = disk.read_capped(str(path), len(_MAGIC))[0]
     except (OSError, ValueError) as error:
         fact = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise LocalModelError(f"{file} cannot be read as a model: {fact}: name a .gguf file, or use -m local alone") from error
+        raise LocalModelError(f"{file} cannot be read as a model: {fact}: {_ANOTHER}") from error
     if magic != _MAGIC:
-        raise LocalModelError(f"{file} is not a model: it does not begin with GGUF: name a .gguf file, or use -m local alone")
+        raise LocalModelError(f"{file} is not a model: it does not begin with GGUF: {_ANOTHER}")
     return path.resolve()
 
 
+_ANOTHER: Final = "name a .gguf file, or use -m local alone"
 _NOT_INSTALLED: Final = "the local model is not installed: pip install 'toolnexus-nb[local]', or use -m mirror"
 
 
@@ -187,11 +204,7 @@ def _display_name(path: Path) -> str:
 
 
 def _stop() -> None:
-    _running.clear()
-
-
-#: Servers of the process this one was forked from.
-_orphans: list[Served] = []
+    _servers.running.clear()
 
 
 def _after_fork() -> None:
@@ -200,10 +213,9 @@ def _after_fork() -> None:
     They stay referenced, for a server that is dropped waits for its threads. A child must
     leave by os._exit, as those of multiprocessing do: llama.cpp's exit handler waits too.
     """
-    global _lock
-    _lock = threading.Lock()
-    _orphans.extend(_running.values())
-    _running.clear()
+    _servers.lock = threading.Lock()
+    _servers.orphans.extend(_servers.running.values())
+    _servers.running.clear()
 
 
 atexit.register(_stop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
@@ -27,7 +27,7 @@ class SoulMagics(SoulMagic, AgentMagic):
     """Magics to look at a persona directory (%soul) and to run it (%%agent)."""
 
     # @magics_class would register what is defined in this class body alone.
-    magics: ClassVar[dict[str, dict[str, str]]] = {kind: SoulMagic.magics[kind] | AgentMagic.magics[kind] for kind in ("line", "cell")}
+    magics = {kind: SoulMagic.magics[kind] | AgentMagic.magics[kind] for kind in ("line", "cell")}
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
@@ -61,7 +61,7 @@ def load(shell: InteractiveShell) -> None:
     unload(shell)
     magics = SoulMagics(shell)
     shell.register_magics(magics)
-    formatter = shell.display_formatter
+    formatter: Any = shell.display_formatter
     formatter.ipython_display_formatter.for_type_by_name(f"{_PACKAGE}.soul", "Soul", magics.show)
     formatter.mimebundle_formatter.for_type_by_name(f"{_PACKAGE}.conversation", "Run", _run_bundle)
     shell.Completer.custom_matchers.append(context_matcher(identifier=_MATCHER)(_Matcher(magics)))
@@ -87,7 +87,8 @@ def _run_bundle(run: Run, include: Any = None, exclude: Any = None) -> Any:  # n
 
 def unload(shell: InteractiveShell) -> None:
     """Take everything back that `load` registered; nothing happens where nothing was."""
-    for magics in [known for known in shell.configurables if _is_ours(known)]:
+    ours: list[Any] = [known for known in shell.configurables if _is_ours(known)]
+    for magics in ours:
         magics.close()
         shell.configurables.remove(magics)
     manager = shell.magics_manager
@@ -95,7 +96,7 @@ def unload(shell: InteractiveShell) -> None:
     for names in manager.magics.values():
         for name in [name for name, function in names.items() if _is_ours(getattr(function, "__self__", None))]:
             del names[name]
-    formatter = shell.display_formatter
+    formatter: Any = shell.display_formatter
     _forget(formatter.ipython_display_formatter, "soul", "Soul")
     _forget(formatter.mimebundle_formatter, "conversation", "Run")
     matchers = shell.Completer.custom_matchers

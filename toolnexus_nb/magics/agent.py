@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from IPython.core.error import StdinNotImplementedError, UsageError
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..memory import MemoryEdit
     from ..session import Session
     from ..soul import Soul
+    from ..spec import MemoryMode
 
 _MEMORY: Final = ("on", "ask", "off")
 
@@ -167,7 +168,7 @@ class AgentMagic(ShellMagics):
             max_turns=_at_least(1, args.max_turns or self.max_turns, "--max-turns"),
             timeout_seconds=args.timeout or self.timeout_seconds,
             params=_params(args),
-            memory=args.memory or self.memory,
+            memory=cast("MemoryMode", args.memory or self.memory),
             confirm=self._confirm,
             role=args.role,
         )

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class ShellMagics(Magics):
     """The ground of both magics: loaded souls, the session, and what a shell can show."""
 
+    # IPython declares it as possibly None; magics without a shell do not exist here.
+    shell: Any
     souls: dict[str, Soul]
     last: Soul | None
     session: Session | None

@@ -121,19 +121,19 @@ class SoulMagic(ShellMagics):
     def _live_view(self, seen: SoulView, showing: _Showing) -> str:
         from ..render.widget import LiveSoul
 
-        live = LiveSoul(seen, show_secrets=showing.show_secrets)
-        self._keep(live, showing.soul.root)
+        parent = self.shell.get_parent() if self.in_kernel else {}
+        # Front ends with a person before them name the cell that runs; runners do not.
+        cell = parent.get("metadata", {}).get("cellId")
+        live = LiveSoul(seen, show_secrets=showing.show_secrets, filled=not cell)
+        self._keep(live, cell or showing.soul.root, parent.get("header", {}).get("msg_id") or self.shell.execution_count)
         # The text is empty because the twin below says everything: an untrusted or dead
         # notebook shows this output's text.
         widget_view = {"version_major": 2, "version_minor": 0, "model_id": live.widget.model_id}
         self.publish({"application/vnd.jupyter.widget-view+json": widget_view, "text/plain": ""}, metadata={})
         return live.uid
 
-    def _keep(self, live: LiveSoul, root: str) -> None:
+    def _keep(self, live: LiveSoul, cell: str, execution: object) -> None:
         """Remember a live view under its cell and close those of the cell's earlier execution."""
-        parent = self.shell.get_parent() if self.in_kernel else {}
-        cell = parent.get("metadata", {}).get("cellId") or root
-        execution = parent.get("header", {}).get("msg_id") or self.shell.execution_count
         shown = self._shown.get(cell)
         if shown is not None and shown.execution == execution:
             shown.views.append(live)

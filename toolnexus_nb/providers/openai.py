@@ -175,7 +175,7 @@ class _Reply:
         yield from self.calls.read(delta)
         # A reply once called cut or filtered is not made whole by a closing "stop".
         if self.finish_reason in ("", "stop"):
-            self.finish_reason = string(finish_reason) or self.finish_reason
+            self.finish_reason = string(finish_reason).strip() or self.finish_reason
 
     def finish(self) -> Finish:
         reason = FINISH_REASONS.get(self.finish_reason.lower(), "unknown")

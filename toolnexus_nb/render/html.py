@@ -163,7 +163,8 @@ def inline(text: str) -> str:
     """Escape text; hidden characters become pictures, deceiving white space becomes markable."""
     if not _SPECIAL.search(text):
         return escape(text, quote=False)
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     for match in _SPECIAL.finditer(text):
         parts += (escape(text[at : match.start()], quote=False), _special(match[0], match.end() == len(text)))
         at = match.end()
@@ -202,9 +203,11 @@ def change_words(change: object) -> str:
 def diff_block(diff: str) -> str:
     """Return a unified diff, added and removed lines marked by sign and by colour."""
     kinds = {"+": "tnx-add", "-": "tnx-del", "@": "tnx-hunk"}
-    parts, size = [], 0
+    parts: list[str] = []
+    size = 0
     for line in diff.splitlines():
-        part = f'<span class="tnx-row {kinds.get(line[:1], "")}">{inline(line[:2_000])}\n</span>'
+        kind = "tnx-hunk" if line.startswith(("--- ", "+++ ")) else kinds.get(line[:1], "")
+        part = f'<span class="tnx-row {kind}">{inline(line[:2_000])}\n</span>'
         size += len(part.encode(errors="surrogatepass"))
         if size > DIFF_BYTES:
             parts.append('<span class="tnx-row">… the diff goes on</span>')

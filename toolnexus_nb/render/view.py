@@ -27,6 +27,8 @@ ROLES: Final = {
     "MEMORY.md": "long-term notes",
 }
 CHARACTERS_PER_TOKEN: Final = 4
+#: A tokenizer takes seconds for megabytes; a longer text is estimated.
+EXACT_CHARACTERS: Final = 100_000
 #: A longer line is shown in pieces: one row of 2 MB would freeze a browser.
 ROW_CHARACTERS: Final = 2_000
 
@@ -223,7 +225,7 @@ def _summary(soul: Soul, count: CountTokens | None) -> str:
         f"{number(len(soul.text.encode()))} bytes",
         f"{number(len(soul.text))} characters",
         plural(soul.text.count("\n") + 1 if soul.text else 0, "line"),
-        tokens(soul.text, count),
+        tokens(soul.text, count) + (" by the local model's tokenizer" if count and len(soul.text) <= EXACT_CHARACTERS else ""),
         f"sha256 {soul.digest[:12]}",
         f"truncated: {', '.join(soul.truncated)}" if soul.truncated else "nothing truncated",
     ]
@@ -268,7 +270,7 @@ def percent(share: float) -> str:
 
 def tokens(text: str, count: CountTokens | None = None) -> str:
     """Return "450 tokens" where a tokenizer counts, "≈ 450 tokens" by characters / 4 where none does."""
-    if count is not None:
+    if count is not None and len(text) <= EXACT_CHARACTERS:
         return plural(count(text), "token")
     return f"≈ {plural(-(-len(text) // CHARACTERS_PER_TOKEN), 'token')}"
 

@@ -16,6 +16,8 @@ from .view import Row, SectionView, SoulView, number
 
 PAGE_ROWS: Final = 400
 PAGE_BYTES: Final = 32_000
+#: Seven of these, the static twin and the models themselves stay below 256 KB.
+FILLED_BYTES: Final = 8_000
 
 
 class LiveSoul:
@@ -26,7 +28,12 @@ class LiveSoul:
     row of buttons above does the same by keyboard, and shows all seven states at a glance.
     """
 
-    def __init__(self, view: SoulView, *, show_secrets: bool = False) -> None:
+    def __init__(self, view: SoulView, *, show_secrets: bool = False, filled: bool = False) -> None:
+        """Build the view; `filled` puts the beginning of every body in before it is opened.
+
+        A runner such as nbclient saves the state of the widgets, and a notebook restored
+        from that state has nobody to ask for a body.
+        """
         self.uid = f"tnx-{secrets.token_hex(4)}"
         # One Layout serves all: each would otherwise be a model and a message of its own.
         self._layout = ipw.Layout()
@@ -41,6 +48,9 @@ class LiveSoul:
         self.widget = ipw.VBox([head, chips, *(pane.accordion for pane in self._panes)], layout=self._layout)
         for name in (self.uid, "tnx", "tnx-live"):
             self.widget.add_class(name)
+        if filled:
+            for pane in self._panes:
+                pane.fill_ahead()
 
     def _toggle_all(self, _button: Any) -> None:
         opening = self._all.description == "open all"
@@ -61,9 +71,10 @@ class _Pane:
         self._rows: list[Row] = []
         self._starts = [0]
         self._end = 0
+        self._ahead = False
         self._body = ipw.HTML(layout=layout)
         self._box = ipw.VBox([self._body], layout=layout)
-        title = f"{section.mark} {section.title}"
+        title = f"{section.mark} {section.title} — {section.role}"
         self.accordion = ipw.Accordion([self._box], titles=(title,), selected_index=None, layout=layout)
         self.chip = ipw.ToggleButton(
             description=f"{section.mark} {section.name}", tooltip=section.title, layout=ipw.Layout(width="auto", margin="0 4px 4px 0")
@@ -76,7 +87,8 @@ class _Pane:
 
     def _opened(self, opening: bool) -> None:
         self.chip.value = opening
-        if opening and not self._body.value:
+        if opening and (self._ahead or not self._body.value):
+            self._ahead = False
             self._fill()
 
     def _fill(self) -> None:
@@ -88,6 +100,11 @@ class _Pane:
         self._show_page()
         if self._end < len(self._rows):
             self._add_pager()
+
+    def fill_ahead(self) -> None:
+        """Put the beginning of the body in; opening the section fetches the page as ever."""
+        self._body.value = _wrapped(html.section_inside(self._section, FILLED_BYTES, self._show_secrets))
+        self._ahead = True
 
     def _show_page(self) -> None:
         body, shown = html.page(self._rows, self._starts[-1], PAGE_ROWS, PAGE_BYTES)

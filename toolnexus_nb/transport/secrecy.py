@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from .masking import secret_spans
+from ..masking import secret_spans
 
 REDACTED: Final = "[redacted]"
 #: A shorter piece of a key is an ordinary piece of a sentence.

@@ -22,11 +22,11 @@ from typing import Final, Literal, TypeVar
 import httpx
 from httpx_sse import EventSource
 
+from ..conversation import Notice, ReplyEvent, WireEvent
+from ..errors import BadReply, ConnectionFailed, ModelError, Stalled, StreamCut, WireError
+from ..providers import Ask, WireRequest, provider
 from . import unreachable
 from .body import encoded, first_bytes, is_whole_event, json_value, kind_of
-from .conversation import Notice, ReplyEvent, WireEvent
-from .errors import BadReply, ConnectionFailed, ModelError, Stalled, StreamCut, WireError
-from .providers import Ask, WireRequest, provider
 from .refusal import Refusal, server_words
 from .retry import DEFAULT_RETRIES, Retry
 from .secrecy import scrub

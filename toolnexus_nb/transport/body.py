@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
-from .errors import BadReply, ModelError
+from ..errors import BadReply, ModelError
 
 #: A longer JSON answer is refused; it would be held in memory whole.
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024

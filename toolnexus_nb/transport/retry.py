@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from .conversation import Notice, Waiting
-from .errors import Refused, WireError
+from ..conversation import Notice, Waiting
+from ..errors import Refused, WireError
 
 DEFAULT_RETRIES: Final = 2
 MAX_WAIT_SECONDS: Final = 60.0

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from .errors import Refused
-from .providers import Ask, Endpoint
+from ..errors import Refused
+from ..providers import Ask, Endpoint
 from .secrecy import scrub
 
 #: Statuses after which the same request may succeed.
