@@ -48,7 +48,7 @@ def test_an_openai_request_leaves_out_what_there_is_none_of():
 
 
 def test_the_soul_can_be_sent_as_the_first_user_message():
-    assert openai_body(role="user")["messages"] == [{"role": "user", "content": "soul"}, {"role": "user", "content": "hi"}]
+    assert openai_body(role="user")["messages"] == [{"role": "user", "content": "soul\n\nhi"}]
 
 
 def test_parameters_have_the_last_word():

@@ -67,12 +67,16 @@ class ToolCall:
         if not self.arguments_json.strip():
             return {}, ""
         try:
-            value = json.loads(self.arguments_json)
-        except ValueError as error:
+            value = json.loads(self.arguments_json, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
             return {}, f"the arguments are not JSON: {error}"
         if not isinstance(value, dict):
             return {}, f"the arguments must be a JSON object, not {type(value).__name__}"
         return value, ""
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON value")
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,7 +213,7 @@ def _report_soul(heard: Heard) -> list[str]:
 def _sections(soul: str) -> list[tuple[str, str]]:
     """Return (file name, body) for each heading line; a body that quotes one counts as two."""
     found = list(_HEADING.finditer(soul))
-    ends = [match.start() for match in found[1:]] + [len(soul)]
+    ends = [*(match.start() for match in found[1:]), len(soul)][: len(found)]
     return [(match[0][3:], soul[match.end() : end].strip("\n")) for match, end in zip(found, ends, strict=True)]
 
 

@@ -51,7 +51,7 @@ def request(ask: Ask) -> WireRequest:
     """Return the streaming request that asks for one reply."""
     there = ask.endpoint
     body: dict[str, Any] = {"model": there.model} if there.model else {}
-    body |= {"messages": [*_soul(ask), *map(_message, ask.messages)], "stream": True}
+    body |= {"messages": _merged([*_soul(ask), *map(_message, ask.messages)]), "stream": True}
     if ask.include_usage:
         body["stream_options"] = {"include_usage": True}
     if ask.tools:
@@ -62,6 +62,21 @@ def request(ask: Ask) -> WireRequest:
 
 def _soul(ask: Ask) -> list[dict[str, Any]]:
     return [{"role": ask.role, "content": ask.system}] if ask.system else []
+
+
+def _merged(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Join neighbouring user messages: some chat templates demand that the roles alternate.
+
+    They stand side by side where the soul goes as a user message, and after a turn that was
+    stopped before any text arrived.
+    """
+    merged: list[dict[str, Any]] = []
+    for message in messages:
+        if merged and message["role"] == merged[-1]["role"] == "user":
+            merged[-1] = {"role": "user", "content": f"{merged[-1]['content']}\n\n{message['content']}"}
+        else:
+            merged.append(message)
+    return merged
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
