@@ -11,9 +11,23 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, overload
+from typing import Final, NamedTuple, overload
 
 from . import disk
+from .section import TRUNCATION_NOTICE, Location, Section, Status, Truncation, resolved
+
+__all__ = [
+    "BOOTSTRAP_ORDER",
+    "CAP_BYTES",
+    "TRUNCATION_NOTICE",
+    "Location",
+    "Section",
+    "Skipped",
+    "Soul",
+    "Status",
+    "Truncation",
+    "compose_soul",
+]
 
 BOOTSTRAP_ORDER: Final = (
     "AGENTS.md",
@@ -25,7 +39,6 @@ BOOTSTRAP_ORDER: Final = (
     "MEMORY.md",
 )
 CAP_BYTES: Final = 2_097_152
-TRUNCATION_NOTICE: Final = "\n[truncated: exceeds 2 MB bootstrap cap]"
 #: How much of the text behind the cap is read, to show what was lost.
 LOST_HEAD_BYTES: Final = 1_024
 _READ_BYTES: Final = CAP_BYTES + LOST_HEAD_BYTES
@@ -35,139 +48,9 @@ _WHITE: Final = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x2
 _ASCII_WHITE: Final = b"\t\n\v\f\r "
 _WIDE_WHITE: Final = tuple(character.encode() for character in _WHITE if not character.isascii())
 #: What stands between a heading and its body, and between two sections.
-_GAP: Final = "\n\n"
+_GAP: Final = b"\n\n"
 _HEADINGS: Final = tuple((name, f"## {name}".encode()) for name in BOOTSTRAP_ORDER)
 _ESCAPED: Final = re.compile("[\udc80-\udcff]")
-
-Status = Literal["found", "absent", "unreadable", "not_regular"]
-
-
-class Location(NamedTuple):
-    """A place in a file of the persona: line and column count from 1, columns in characters.
-
-    Line 0 is the `## <file>` heading and the blank lines around it, which stand in no file.
-    """
-
-    file: str
-    line: int
-    column: int
-
-
-@dataclass(frozen=True, slots=True)
-class Truncation:
-    """Where a file over the cap was cut.
-
-    `at_byte` is the number of bytes kept; `line` and `column` are the place of the first
-    character that is not whole in the prompt. `split_character` is the length in bytes of
-    the character the cut fell inside, 0 when it fell between two. `lost_head` is the
-    beginning of the text that is not sent, `lost_bytes` the length of all of it.
-    """
-
-    at_byte: int
-    line: int
-    column: int
-    lost_bytes: int
-    split_character: int
-    lost_head: str
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Section:
-    """What became of one of the seven files.
-
-    `text` is the body as sent, trimmed, without its heading; `span` is its (start, end) in
-    the characters of `Soul.text`, None when the file was skipped. Sizes and offsets are
-    bytes of the file: `size_bytes` on disk, `kept_bytes` after the cap, `replaced_bytes`
-    that were not UTF-8 (each is sent as one U+FFFD), `first_replaced_byte` the offset of
-    the first. `reason` says in words why a file was skipped; "" when it was found.
-    """
-
-    name: str
-    status: Status
-    reason: str
-    root: str
-    text: str = ""
-    span: tuple[int, int] | None = None
-    size_bytes: int = 0
-    kept_bytes: int = 0
-    replaced_bytes: int = 0
-    first_replaced_byte: int | None = None
-    truncation: Truncation | None = None
-    link_target: str | None = None
-    #: What stood before the body in the file and was trimmed.
-    lead: str = ""
-
-    @property
-    def found(self) -> bool:
-        return self.status == "found"
-
-    @property
-    def path(self) -> Path:
-        return Path(self.root, self.name)
-
-    @property
-    def resolved_path(self) -> Path:
-        """The file that was read: the target where the name, or the directory, is a link."""
-        if self.link_target is not None:
-            return Path(self.link_target)
-        return Path(_resolve(self.root), self.name)
-
-    @property
-    def leaves_directory(self) -> bool:
-        """True when the name is a link to a file outside the persona directory."""
-        if self.link_target is None:
-            return False
-        return not self.resolved_path.is_relative_to(_resolve(self.root))
-
-    @property
-    def characters(self) -> int:
-        return len(self.text)
-
-    @property
-    def lines(self) -> int:
-        return self.text.count("\n") + 1 if self.text else 0
-
-    @property
-    def digest(self) -> str:
-        """sha256 of the body as sent, in UTF-8, as 64 hexadecimal digits."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
-
-    def locate(self, offset: int) -> Location:
-        """Return the place in the file of the character at `offset` in the body."""
-        cut = self.truncation
-        if cut is not None and offset >= self._file_characters:
-            return Location(self.name, cut.line, cut.column)
-        before = self.lead + self.text[:offset]
-        return Location(self.name, before.count("\n") + 1, len(before) - before.rfind("\n"))
-
-    def offset(self, line: int, column: int) -> int:
-        """Return the offset in the body of a place in the file: the inverse of `locate`.
-
-        Raises ValueError for a place that is not in the prompt (trimmed, cut, or never there).
-        """
-        whole = self.lead + self.text[: self._file_characters]
-        start = 0
-        for _ in range(line - 1):
-            start = whole.find("\n", start) + 1
-            if not start:
-                raise ValueError(f"{self.name}: line {line} is not in the prompt: it has {whole.count(chr(10)) + 1} lines there")
-        end = whole.find("\n", start)
-        end = len(whole) if end < 0 else end
-        offset = start + column - 1 - len(self.lead)
-        if line < 1 or column < 1 or start + column - 1 > end or not 0 <= offset < self._file_characters:
-            raise ValueError(f"{self.name}: line {line}, column {column} is not in the prompt: it lies outside the text that was sent")
-        return offset
-
-    @property
-    def _file_characters(self) -> int:
-        """How many characters of the body come from the file, and not from the notice."""
-        if self.truncation is None:
-            return len(self.text)
-        return max(0, len(self.text) - len(TRUNCATION_NOTICE))
-
-    def __repr__(self) -> str:
-        what = f"{self.size_bytes} bytes" if self.found else self.reason
-        return f"<Section {self.name}: {self.status}, {what}>"
 
 
 class Skipped(NamedTuple):
@@ -220,7 +103,7 @@ class Soul:
     @property
     def name(self) -> str:
         """The base name of the resolved directory, "/" for the root."""
-        return os.path.basename(_resolve(self.root)) or os.sep
+        return os.path.basename(resolved(self.root)) or os.sep
 
     @property
     def digest(self) -> str:
@@ -303,7 +186,10 @@ def compose_soul(directory: str | os.PathLike[str]) -> Soul:
             readings.append(reading)
             # The same gap stands behind a heading and between two sections.
             parts += (heading, _body(reading))
-    return Soul(_text(parts), root, tuple(readings))
+    prompt = _GAP.join(parts)
+    # Up to 2 MB each: freed before decoding, which needs the room.
+    parts.clear()
+    return Soul(_text(prompt), root, tuple(readings))
 
 
 def _body(reading: disk.Capped) -> bytes:
@@ -318,12 +204,13 @@ def _body(reading: disk.Capped) -> bytes:
     return body
 
 
-def _text(parts: list[bytes]) -> str:
-    """Decode the whole prompt at once, which is quicker than each part on its own."""
+def _text(prompt: bytes) -> str:
+    """Decode the whole prompt at once, which is quicker than each section on its own."""
     try:
-        return _GAP.encode().join(parts).decode()
+        return prompt.decode()
     except UnicodeDecodeError:
-        return _GAP.join(_decode(part)[0] for part in parts)
+        # By lines: the pieces of a whole file that is no text take twenty times its size.
+        return "\n".join(_decode(line)[0] for line in prompt.split(b"\n"))
 
 
 def _sections(readings: tuple[disk.Capped | Skipped, ...], root: str) -> Iterator[Section]:
@@ -332,7 +219,7 @@ def _sections(readings: tuple[disk.Capped | Skipped, ...], root: str) -> Iterato
         if isinstance(reading, Skipped):
             yield Section(name, *reading, root)
             continue
-        section = _section(name, root, reading, end + len(f"{_GAP if end else ''}## {name}\n\n"))
+        section = _section(name, root, reading, end + (len(_GAP) if end else 0) + len(f"## {name}\n\n"))
         yield section
         end = section.span[1] if section.span else end
 
@@ -424,10 +311,3 @@ def _absolute(directory: str) -> str:
     except OSError:
         # The working directory itself is gone; the relative path still says what was meant.
         return directory or "."
-
-
-def _resolve(root: str) -> str:
-    try:
-        return os.path.realpath(root)
-    except (OSError, ValueError):
-        return root

@@ -1,47 +1,94 @@
-"""The extension in a shell: registered, completed, taken back. This folder is the only importer of IPython."""
+"""The extension in a shell: registered, completed, taken back. This folder is the only importer of IPython.
+
+Loading it must not be felt: what parses, shows and runs is in the siblings `soul` and
+`agent`, imported when a magic is first used.
+"""
 
 from __future__ import annotations
 
 import sys
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.completer import SimpleCompletion, context_matcher
-
-from ..completion import Names, complete
-from .agent import AgentMagic
-from .line import options_of
-from .soul import SoulMagic
+from IPython.core.magic import Magics, no_var_expand
+from traitlets import Enum, Float, Int, Unicode
 
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext
     from IPython.core.interactiveshell import InteractiveShell
 
+    from ..completion import Names
     from ..conversation import Run
+    from ..session import Session
+    from ..soul import Soul
+    from .agent import AgentCommand
+    from .soul import SoulCommand
+
+VIEWS: Final = ("auto", "widget", "html", "text")
+MEMORY: Final = ("on", "ask", "off")
 
 _PACKAGE: Final = "toolnexus_nb"
 _MATCHER: Final = "toolnexus_nb.magics"
 _MODELS: Final = ("local", "mirror", "openai:", "anthropic:", "openrouter:", "ollama:", "lmstudio:", "llamacpp:")
 
 
-class SoulMagics(SoulMagic, AgentMagic):
+class SoulMagics(Magics):
     """Magics to look at a persona directory (%soul) and to run it (%%agent)."""
 
-    # @magics_class would register what is defined in this class body alone.
-    magics = {kind: SoulMagic.magics[kind] | AgentMagic.magics[kind] for kind in ("line", "cell")}
+    view = Enum(VIEWS, "auto", help="Face of %soul: auto takes the widget in a notebook, text in a terminal.").tag(config=True)
+    model = Unicode("", help="Model when -m is not given; empty takes local where it is installed, else mirror.").tag(config=True)
+    base_url = Unicode("", help="Server when --base-url is not given.").tag(config=True)
+    style = Enum(("", "openai", "anthropic"), "", help="Dialect spoken at base_url; empty means openai.").tag(config=True)
+    memory = Enum(MEMORY, "on", help="May the agent write MEMORY.md and USER.md: on, ask, off.").tag(config=True)
+    max_turns = Int(10, min=1, help="Requests per run.").tag(config=True)
+    timeout_seconds = Float(120.0, min=0.1, help="Seconds of silence after which a run is ended.").tag(config=True)
+
+    # What @magics_class would collect from decorated methods; the functions are Doors.
+    registered = True
+    magics = {"line": {}, "cell": {}}  # noqa: RUF012  each instance gets its own in __init__
+
+    # IPython declares it as possibly None; magics without a shell do not exist here.
+    shell: Any
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
-        self.souls, self.last, self.session = {}, None, None
-        self._shown = {}
+        self.souls: dict[str, Soul] = {}
+        self.last: Soul | None = None
+        self.session: Session | None = None
+        self.magics["line"] = {"soul": Door(self, "soul"), "agent": Door(self, "agent")}
+        self.magics["cell"] = {"agent": self.magics["line"]["agent"]}
+
+    @cached_property
+    def soul_command(self) -> SoulCommand:
+        from .soul import SoulCommand
+
+        return SoulCommand(self)
+
+    @cached_property
+    def agent_command(self) -> AgentCommand:
+        from .agent import AgentCommand
+
+        return AgentCommand(self)
+
+    def function(self, name: str) -> Any:
+        """Return the real magic behind a Door."""
+        return self.soul_command.soul if name == "soul" else self.agent_command.agent
+
+    def show(self, soul: Soul) -> None:
+        """Show a Soul; the formatter of every Soul in this shell."""
+        self.soul_command.show(soul)
 
     def complete(self, context: CompletionContext) -> dict[str, Any]:
         """Complete flags, persona names and models on the lines of %soul and %%agent (a v2 matcher)."""
         line = context.line_with_cursor
         magic, space, arguments = line.lstrip().partition(" ")
-        function = {"%soul": self.soul, "%agent": self.agent, "%%agent": self.agent}.get(magic)
-        if function is None or not space:
+        name = {"%soul": "soul", "%agent": "agent", "%%agent": "agent"}.get(magic)
+        if name is None or not space:
             return {"completions": []}
-        found = complete(arguments, context.cursor_position - (len(line) - len(arguments)), self._names(function))
+        from ..completion import complete
+
+        found = complete(arguments, context.cursor_position - (len(line) - len(arguments)), self._names(self.function(name)))
         return {
             "completions": [SimpleCompletion(text=word, type="param") for word in found.words],
             "matched_fragment": found.fragment,
@@ -49,11 +96,36 @@ class SoulMagics(SoulMagic, AgentMagic):
         }
 
     def _names(self, function: Any) -> Names:
+        from ..completion import Names
+        from .line import options_of
+
         options = options_of(function)
         models = [*_MODELS, *([self.model] if self.model else [])]
         functions = [name for name, value in self.shell.user_ns.items() if callable(value) and not name.startswith("_")]
         choices = {flag: values for flag, values in options.items() if values}
         return Names([*options], [*self.souls], {"-m": models, "--model": models, "--tool": functions, **choices})
+
+    def close(self) -> None:
+        """Close every live view."""
+        if "soul_command" in self.__dict__:
+            self.soul_command.close()
+
+
+class Door:
+    """A magic that imports what is behind it when it is called or asked for its help."""
+
+    def __init__(self, magics: SoulMagics, name: str) -> None:
+        self.__name__ = name
+        self._magics = magics
+        # A directory may be called {x}; the magic expands what is no such name itself.
+        no_var_expand(self)
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        return str(self._magics.function(self.__name__).__doc__)
+
+    def __call__(self, line: str, *cell: str) -> Any:
+        return self._magics.function(self.__name__)(line, *cell)
 
 
 def load(shell: InteractiveShell) -> None:
@@ -94,7 +166,8 @@ def unload(shell: InteractiveShell) -> None:
     manager = shell.magics_manager
     manager.registry.pop(SoulMagics.__name__, None)
     for names in manager.magics.values():
-        for name in [name for name, function in names.items() if _is_ours(getattr(function, "__self__", None))]:
+        # By type: IPython keeps stand-ins here that import all core magics when asked for an attribute.
+        for name in [name for name, function in names.items() if _is_ours(function)]:
             del names[name]
     formatter: Any = shell.display_formatter
     _forget(formatter.ipython_display_formatter, "soul", "Soul")
@@ -105,7 +178,7 @@ def unload(shell: InteractiveShell) -> None:
 
 def _is_ours(value: object) -> bool:
     # By name: after the module was reloaded the old instance is of another class.
-    return type(value).__name__ == SoulMagics.__name__ and type(value).__module__ == __name__
+    return type(value).__module__ == __name__ and type(value).__name__ in (SoulMagics.__name__, Door.__name__)
 
 
 def _forget(formatter: Any, module: str, name: str) -> None:

@@ -7,15 +7,14 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from IPython.core.error import StdinNotImplementedError, UsageError
-from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
-from traitlets import Enum, Float, Int, Unicode
 
 from ..errors import RunFailed
-from .line import ShellMagics, nearly, parse, plain_errors
+from . import MEMORY
+from .line import Command, nearly, parse, plain_errors
 
 if TYPE_CHECKING:
     from ..agent import Agent, Options
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from ..session import Session
     from ..soul import Soul
     from ..spec import MemoryMode
-
-_MEMORY: Final = ("on", "ask", "off")
 
 
 class _Stopped(KeyboardInterrupt):
@@ -40,18 +37,9 @@ class _Stopped(KeyboardInterrupt):
 _Stopped.__name__ = "KeyboardInterrupt"
 
 
-@magics_class
-class AgentMagic(ShellMagics):
+class AgentCommand(Command):
     """%%agent and %agent."""
 
-    model = Unicode("", help="Model when -m is not given; empty takes local where it is installed, else mirror.").tag(config=True)
-    base_url = Unicode("", help="Server when --base-url is not given.").tag(config=True)
-    style = Enum(("", "openai", "anthropic"), "", help="Dialect spoken at base_url; empty means openai.").tag(config=True)
-    memory = Enum(_MEMORY, "on", help="May the agent write MEMORY.md and USER.md: on, ask, off.").tag(config=True)
-    max_turns = Int(10, min=1, help="Requests per run.").tag(config=True)
-    timeout_seconds = Float(120.0, min=0.1, help="Seconds of silence after which a run is ended.").tag(config=True)
-
-    @no_var_expand
     @magic_arguments()
     @argument(
         "where", nargs="*", metavar="DIR", help="A persona directory, or the name of one shown with %%soul. Default: the last soul shown."
@@ -66,7 +54,7 @@ class AgentMagic(ShellMagics):
     @argument("--seed", type=int, help="Seed of the sampling, where the server has one.")
     @argument("--param", action="append", default=[], metavar="KEY=JSON", help="Any other request parameter; may be repeated.")
     @argument("--tool", action="append", default=[], metavar="NAME", help="A function of the namespace as a tool; may be repeated.")
-    @argument("--memory", choices=_MEMORY, help="May the agent write MEMORY.md and USER.md.")
+    @argument("--memory", choices=MEMORY, help="May the agent write MEMORY.md and USER.md.")
     @argument("--role", choices=("system", "user"), default="system", help="The role the soul is sent under.")
     @argument("--max-turns", type=int, help="Requests per run.")
     @argument("--timeout", type=float, metavar="SECONDS", help="Seconds of silence after which the run is ended.")
@@ -77,7 +65,6 @@ class AgentMagic(ShellMagics):
     @argument("--undo", action="store_true", help="%%agent: take the last memory write back.")
     @argument("--save", metavar="FILE", help="%%agent: save the conversation.")
     @argument("--load", metavar="FILE", help="%%agent: load a saved conversation; -c continues it.")
-    @line_cell_magic
     def agent(self, line: str, cell: str | None = None) -> None:
         """Run a persona on the text of the cell and show the reply as it arrives (%%agent).
 
@@ -92,7 +79,7 @@ class AgentMagic(ShellMagics):
                 self._run(args, cell)
 
     def _run(self, args: argparse.Namespace, cell: str) -> None:
-        prompt = str(self.shell.var_expand(cell, depth=3)) if args.fill else cell
+        prompt = self.filled(cell) if args.fill else cell
         if not prompt.strip():
             raise UsageError("%%agent: the cell has no text to send: write the message below the first line")
         if args.output and not args.output.isidentifier():
@@ -109,7 +96,7 @@ class AgentMagic(ShellMagics):
         live = self._live(session)
         stream = session.stream(prompt, options)
         run = drain(stream, live)
-        self.session = session
+        self.magics.session = session
         if args.output:
             self.shell.user_ns[args.output] = run
         self._after(session, live)
@@ -132,11 +119,11 @@ class AgentMagic(ShellMagics):
         from ..session import Session
 
         if args.continues:
-            if self.session is None:
+            if self.magics.session is None:
                 raise UsageError("-c: there is no conversation to continue: run %%agent once without -c")
-            if args.where and self._agent(args).home != self.session.agent.home:
-                raise UsageError(f"-c: the conversation is with {self.session.agent.name}: leave the directory out, or leave -c out")
-            return self.session
+            if args.where and self._agent(args).home != self.magics.session.agent.home:
+                raise UsageError(f"-c: the conversation is with {self.magics.session.agent.name}: leave the directory out, or leave -c out")
+            return self.magics.session
         return Session(self._agent(args))
 
     def _agent(self, args: argparse.Namespace) -> Agent:
@@ -147,28 +134,28 @@ class AgentMagic(ShellMagics):
     def _soul_to_run(self, args: argparse.Namespace) -> Soul:
         """Return the snapshot that %soul took of the named persona; compose one where it took none."""
         words = " ".join(args.where)
-        if words in self.souls and not os.path.isdir(words):
-            return self.souls[words]
-        if not words and self.last is not None:
-            return self.last
+        if words in self.magics.souls and not os.path.isdir(words):
+            return self.magics.souls[words]
+        if not words and self.magics.last is not None:
+            return self.magics.last
         where = self.where(words)
         if where is None:
             raise UsageError("%%agent: no persona is named: %%agent DIR, or %soul DIR first")
         soul = self.compose(where)
-        return next((known for known in self.souls.values() if known.root == soul.root), soul)
+        return next((known for known in self.magics.souls.values() if known.root == soul.root), soul)
 
     def _options(self, args: argparse.Namespace) -> Options:
         from ..agent import Options
 
         return Options(
-            model=args.model or ("" if args.base_url else self.model),
-            base_url=args.base_url or ("" if args.model else self.base_url),
-            style=args.style or self.style,
+            model=args.model or ("" if args.base_url else self.magics.model),
+            base_url=args.base_url or ("" if args.model else self.magics.base_url),
+            style=args.style or self.magics.style,
             tools=tuple(self._tool(name) for name in args.tool),
-            max_turns=_at_least(1, args.max_turns or self.max_turns, "--max-turns"),
-            timeout_seconds=args.timeout or self.timeout_seconds,
+            max_turns=_at_least(1, args.max_turns or self.magics.max_turns, "--max-turns"),
+            timeout_seconds=args.timeout or self.magics.timeout_seconds,
             params=_params(args),
-            memory=cast("MemoryMode", args.memory or self.memory),
+            memory=cast("MemoryMode", args.memory or self.magics.memory),
             confirm=self._confirm,
             role=args.role,
         )
@@ -209,8 +196,8 @@ class AgentMagic(ShellMagics):
         from ..session import load
 
         if args.load:
-            self.session = load(os.path.expanduser(args.load))
-        session = self.session
+            self.magics.session = load(os.path.expanduser(args.load))
+        session = self.magics.session
         if session is None:
             raise UsageError("%agent: no session yet: run %%agent, or %agent --load FILE")
         if args.undo:

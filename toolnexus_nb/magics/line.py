@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -11,23 +10,21 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics
+from IPython.utils.text import DollarFormatter
 
 from ..errors import RunFailed, ToolnexusError
 
 if TYPE_CHECKING:
-    from ..session import Session
     from ..soul import Soul
+    from . import SoulMagics
 
 
-class ShellMagics(Magics):
-    """The ground of both magics: loaded souls, the session, and what a shell can show."""
+class Command:
+    """The ground of both magics: the instance that keeps souls, session and traits, and its shell."""
 
-    # IPython declares it as possibly None; magics without a shell do not exist here.
-    shell: Any
-    souls: dict[str, Soul]
-    last: Soul | None
-    session: Session | None
+    def __init__(self, magics: SoulMagics) -> None:
+        self.magics = magics
+        self.shell: Any = magics.shell
 
     @property
     def in_kernel(self) -> bool:
@@ -49,20 +46,32 @@ class ShellMagics(Magics):
         for meant in (words, os.path.expanduser(words)):
             if os.path.exists(meant):
                 return meant
-        if words in self.souls:
-            return self.souls[words].root
+        if words in self.magics.souls:
+            return self.magics.souls[words].root
         # {name} and $name are tried last: a directory may really be called so.
-        expanded = str(self.shell.var_expand(words, depth=3)) if set("{$") & set(words) else words
+        try:
+            expanded = self.filled(words)
+        except UsageError:
+            return words
         return expanded if os.path.exists(expanded) else words
+
+    def filled(self, text: str) -> str:
+        """Return the text with {expression} and $name replaced from the notebook's namespace."""
+        try:
+            return str(DollarFormatter().vformat(text, (), self.shell.user_ns))
+        except Exception as error:  # an expression of the user's can raise anything
+            raise UsageError(f"{type(error).__name__}: {error}: cannot fill in: define the name, or write {{{{ for a brace") from None
 
     def compose(self, where: str) -> Soul:
         """Return the soul of a directory; a UsageError that helps when there is none."""
         soul = compose(where)
         if soul.found:
             return soul
+        from difflib import get_close_matches
+
         from ..lint import help_for
 
-        near = difflib.get_close_matches(where, self.souls, 1) if not os.path.exists(where) else []
+        near = get_close_matches(where, self.magics.souls, 1) if not os.path.exists(where) else []
         raise UsageError(help_for(where) + (f"; did you mean {near[0]}?" if near else ""))
 
 
@@ -94,7 +103,9 @@ def options_of(magic: Any) -> dict[str, list[str]]:
 
 def nearly(word: str, known: list[str]) -> str:
     """Return "; did you mean X?" for the known word nearest to `word`, "" when none is near."""
-    near = difflib.get_close_matches(word.partition("=")[0], known, 1, cutoff=0.5) if word else []
+    from difflib import get_close_matches
+
+    near = get_close_matches(word.partition("=")[0], known, 1, cutoff=0.5) if word else []
     return f"; did you mean {near[0]}?" if near else ""
 
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from IPython.core.magic import line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
-from traitlets import Enum
 
-from .line import ShellMagics, compose, local_tokenizer, parse
+from . import VIEWS
+from .line import Command, compose, local_tokenizer, parse
 
 if TYPE_CHECKING:
     from ..diff import SoulDiff
     from ..render.view import SoulView
     from ..render.widget import LiveSoul
     from ..soul import Soul
-
-_VIEWS: Final = ("auto", "widget", "html", "text")
+    from . import SoulMagics
 
 
 class _Showing(NamedTuple):
@@ -37,23 +35,20 @@ class _Shown(NamedTuple):
     views: list[LiveSoul]
 
 
-@magics_class
-class SoulMagic(ShellMagics):
+class SoulCommand(Command):
     """%soul and the formatter of every Soul."""
 
-    view = Enum(_VIEWS, "auto", help="Face of %soul: auto takes the widget in a notebook, text in a terminal.").tag(config=True)
+    def __init__(self, magics: SoulMagics) -> None:
+        super().__init__(magics)
+        self._showing: _Showing | None = None
+        self._shown: dict[object, _Shown] = {}
 
-    _showing: _Showing | None = None
-    _shown: dict[object, _Shown]
-
-    @no_var_expand
     @magic_arguments()
     @argument(
         "where", nargs="*", metavar="DIR", help="A persona directory, or the name of one shown before. Default: the current directory."
     )
-    @argument("--view", choices=_VIEWS, help="The face: auto, widget (live), html (static), text.")
+    @argument("--view", choices=VIEWS, help="The face: auto, widget (live), html (static), text.")
     @argument("--show-secrets", action="store_true", help="Do not mask what looks like a key or password.")
-    @line_magic
     def soul(self, line: str) -> Soul | None:
         """Show the soul of a persona directory, file by file, and return it.
 
@@ -67,23 +62,23 @@ class SoulMagic(ShellMagics):
             return None
         soul = self.compose(where)
         before, since = self._before(soul)
-        self.souls[soul.name] = self.last = soul
+        self.magics.souls[soul.name] = self.magics.last = soul
         changes = _changes(before, soul) if before is not None else None
-        self._showing = _Showing(soul, args.view or self.view, args.show_secrets, changes, since)
+        self._showing = _Showing(soul, args.view or self.magics.view, args.show_secrets, changes, since)
         return soul
 
     def _before(self, soul: Soul) -> tuple[Soul | None, str]:
         """Return the soul to compare with: the running session's snapshot, else the one shown last."""
-        running = self.session.agent.spec.soul if self.session else None
+        running = self.magics.session.agent.spec.soul if self.magics.session else None
         if running is not None and not isinstance(running, str) and running.root == soul.root and running.text != soul.text:
             return running, "Since the running session's snapshot (this loads next session):"
-        shown = next((known for known in self.souls.values() if known.root == soul.root), None)
+        shown = next((known for known in self.magics.souls.values() if known.root == soul.root), None)
         return shown, "Since it was last shown:"
 
     def _listing(self) -> Iterator[str]:
-        if not self.souls:
+        if not self.magics.souls:
             yield "no persona here and none loaded: %soul DIR shows one"
-        for name, soul in self.souls.items():
+        for name, soul in self.magics.souls.items():
             stale = soul.stale()
             yield f"{name}: {len(soul.found)} of 7 files, sha256 {soul.digest[:12]}" + (
                 f", changed on disk: {', '.join(stale)}" if stale else ""
@@ -96,7 +91,7 @@ class SoulMagic(ShellMagics):
         if showing is None:
             stale = soul.stale()
             changes = _changes(soul, compose(soul.root)) if stale else None
-            showing = _Showing(soul, self.view, False, changes, "This is a snapshot; the disk has moved on since:")
+            showing = _Showing(soul, self.magics.view, False, changes, "This is a snapshot; the disk has moved on since:")
         self._face(showing)
 
     def _face(self, showing: _Showing) -> None:

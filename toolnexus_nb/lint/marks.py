@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
-from .masking import mask, secret_spans
+from ..masking import mask, secret_spans
 
 Severity = Literal["warning", "note"]
 #: How many characters of a file or a name a sentence quotes.
@@ -24,8 +24,10 @@ _FRONT_MATTER_CHARACTERS: Final = 20_000
 _SECTION_HEADING: Final = re.compile(r"## +(?:AGENTS|SOUL|IDENTITY|USER|TOOLS|HEARTBEAT|MEMORY)\.md(?=[ \t#]*\r?(?:\n|\Z))")
 _TITLE: Final = re.compile(r"\n {0,3}+(?:#[ \t]++[^\n]*|[^\n]++\n={3,}+[ \t]*\r?(?=\n|\Z))")
 _BRACES: Final = re.compile(r"\{\{[^{}\n]{1,120}\}\}|\{%[^\n%]{1,120}%\}")
-_BRACKETS: Final = re.compile(r"\[(?=[A-Za-z])(?:TODO|TBD|FIXME|XXX|(?i:insert|your|fill in|replace|placeholder)\b)[^\[\]\n]{0,120}\](?![(\[])")
-_ANGLES: Final = re.compile(r"<[A-Za-z_](?:[\w ./-]|[^\x00-\x7f]){0,80}>")
+_BRACKETS: Final = re.compile(
+    r"\[(?=[A-Za-z])(?:TODO|TBD|FIXME|XXX|(?i:insert|your|fill in|replace|placeholder)\b)[^\[\]\n]{0,120}\](?![(\[])"
+)
+_ANGLES: Final = re.compile(r"(?<!<)<[A-Za-z_](?:[\w ./-]|[^\x00-\x7f]){0,80}>")
 #: A renderer keeps these, or they are markup on purpose: no stand-in for a value.
 _HTML: Final = frozenset(
     """a abbr article aside audio b blockquote body br button center code col dd del details div dl dt em figure font footer
@@ -35,6 +37,7 @@ _HTML: Final = frozenset(
 )
 #: How many candidates of one kind are looked at: hostile text must not buy time.
 LOOKS: Final = 2_000
+_FENCES: Final = 10_000
 _CHAT: Final = re.compile(
     r"<\|[A-Za-z_0-9]{2,40}\|>|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>|<(?:bos|eos|eot_id)>|</s>|\n\n(?:Human|Assistant):(?= )"
 )
@@ -53,7 +56,8 @@ _JOINERS: Final = "(?<![\u0590-\u1fff\u2190-\u2bff\u3030\u303d\u3297\u3299\ufe0f
 _UNSEEN_ASCII: Final = re.compile(f"[{_CONTROLS}]")
 _UNSEEN: Final = re.compile(f"[{_CONTROLS}\x80-\x84\x86-\x9f{_REORDERS}{_TAGS}{_BLANKS}\u200c\u200d]")
 _RUN: Final = re.compile(
-    f"[{_CONTROLS}\x80-\x84\x86-\x9f]+|(?P<reorders>[{_REORDERS}]+)|(?<!\U0001f3f4)(?P<tags>[{_TAGS}]+)|[{_BLANKS}]+|{_JOINERS}"
+    f"[{_CONTROLS}\x80-\x84\x86-\x9f]+|(?P<reorders>[{_REORDERS}]+)|(?P<flag>(?<=\U0001f3f4)[\U000e0030-\U000e007a]{{2,6}}\U000e007f)|(?P<tags>[{_TAGS}]+)"
+    f"|[{_BLANKS}]+|{_JOINERS}"
 )
 
 
@@ -127,14 +131,15 @@ def _code_spans(text: str) -> list[tuple[int, int]]:
         return spans
     opened, start = "", 0
     # One newline in front makes the first line like any other; the offsets fit by themselves.
-    for match in _CODE.finditer("\n" + text):
+    matches = list(islice(_CODE.finditer("\n" + text), _FENCES))
+    for match in matches:
         fence, info = match["fence"], match["info"]
         if not opened and not (fence[0] == "`" and "`" in info):
             opened, start = fence, match.start()
         elif opened and fence.startswith(opened) and not info.strip():
             spans.append((start, match.end()))
             opened = ""
-    return [*spans, (start, -1)] if opened else spans
+    return [*spans, (start, -1)] if opened and len(matches) < _FENCES else spans
 
 
 class _Outside:
@@ -244,7 +249,7 @@ def _unseen(text: str) -> Iterator[Mark]:
     while found := search(text, end):
         run = _RUN.match(text, found.start())
         end = run.end() if run else found.end()
-        if run:
+        if run and not run["flag"]:
             yield Mark(run.start(), "invisible", f"{_unseen_fact(run)}: delete what was not meant", "warning")
 
 

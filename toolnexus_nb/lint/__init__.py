@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from ..disk import Capped
+from ..soul import BOOTSTRAP_ORDER, TRUNCATION_NOTICE, Section, Skipped, Soul
 from . import marks, names
-from .disk import Capped
 from .marks import Mark, Severity
-from .soul import BOOTSTRAP_ORDER, TRUNCATION_NOTICE, Section, Skipped, Soul
 
 #: Findings of one kind in one file that are told one by one; the rest are counted.
 MOST: Final[dict[Severity, int]] = {"warning": 20, "note": 6}
 _MOST_LINES: Final = 20
 _COUNTED: Final = 200
 #: Characters of one soul that are looked through: a few tenths of a second.
-SCAN_CHARACTERS: Final = 2_500_000
+SCAN_CHARACTERS: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from . import disk
+from .. import disk
+from ..soul import BOOTSTRAP_ORDER
 from .marks import Severity, visible
-from .soul import BOOTSTRAP_ORDER
 
 #: Sub-directories that are looked into.
 _FOLDERS: Final = 200
@@ -72,7 +72,8 @@ def near_names(directory: str) -> Iterator[NearName]:
 def _misnamed(name: str, proper: str, backup: bool, first: str) -> NearName:
     fact = f"{_shown(name)} is not read"
     if first != name:
-        return NearName(name, proper, f"{fact}: the name must be {proper}{_why(name)}, and {_shown(first)} is as near to it; keep one of the two")
+        rival = f"{_shown(first)} is as near to it; keep one of the two"
+        return NearName(name, proper, f"{fact}: the name must be {proper}{_why(name)}, and {rival}")
     why = f"it is a copy of {proper}, which is missing; bring it back" if backup else f"the name must be {proper}{_why(name)}; rename it"
     return NearName(name, proper, f"{fact}: {why}: mv {quoted(name)} {proper}", mends=True)
 
