@@ -32,7 +32,23 @@ ARROWS = {
     "session": {"agent", "conversation", "disk", "errors", "memory", "providers", "soul"},
     "render": {"conversation", "diff", "lint", "masking", "providers", "render", "session", "soul"},
     "live": {"conversation", "render"},
-    "magics": {"agent", "completion", "conversation", "diff", "embedded", "errors", "lint", "live", "magics", "memory", "render", "session", "soul", "spec", "tools"},
+    "magics": {
+        "agent",
+        "completion",
+        "conversation",
+        "diff",
+        "embedded",
+        "errors",
+        "lint",
+        "live",
+        "magics",
+        "memory",
+        "render",
+        "session",
+        "soul",
+        "spec",
+        "tools",
+    },
 }
 
 #: third party -> the modules that are its door.

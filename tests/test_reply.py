@@ -43,13 +43,14 @@ def test_a_code_block_is_not_cut_at_its_blank_lines():
 
 def test_a_code_block_cut_by_force_is_opened_again():
     seen = transcript("```python\n" + "x = 1\n" * 2_000)
-    assert len(seen.segments) > 2
-    assert all("<pre><code class=\"language-python\">" in segment_html(seen, index) for index in range(len(seen.segments)))
+    pages = [segment_html(seen, index) for index in range(len(seen.segments))]
+    assert len(pages) > 2
+    assert all('<pre><code class="language-python">' in page for page in pages)
 
 
 def test_a_model_s_markdown_fetches_and_runs_nothing():
     html = markdown_html(
-        "![p](http://127.0.0.1:9/p.png) <img src=x onerror=alert(1)> <script>alert(1)</script> [c](javascript:alert(1)) [d](data:text/html,x)"
+    assert all('<pre><code class="language-python">' in segment_html(seen, index) for index in range(len(seen.segments)))
     )
     assert "<img" not in html
     assert "<script" not in html

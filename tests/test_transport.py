@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from wire_server import Answer, WireServer, drop, hang, json_reply, reset, sse, status
 
 from toolnexus_nb import transport
-from toolnexus_nb.transport.body import encoded, first_bytes, kind_of
 from toolnexus_nb.conversation import Finish, Message, Notice, TextDelta, Waiting
 from toolnexus_nb.errors import BadReply, ConnectionFailed, ModelError, Refused, Stalled, StreamCut, ToolnexusError, WireError
 from toolnexus_nb.providers import Ask, Endpoint
+from toolnexus_nb.transport.body import encoded, first_bytes, kind_of
 from toolnexus_nb.transport.refusal import server_words
 from toolnexus_nb.transport.retry import MAX_WAIT_SECONDS, Retry
 from toolnexus_nb.transport.secrecy import scrub

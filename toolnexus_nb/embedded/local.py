@@ -131,7 +131,8 @@ def _start(path: Path, chat_template: str) -> Served:
         server = xllamacpp.Server(_server_params(xllamacpp.CommonParams(), path, chat_template, name, key))
     except Exception as error:  # the binding raises a bare RuntimeError that gives no reason
         raise LocalModelError(
-            f"{path.name} could not be loaded: it is damaged, unknown to llama.cpp or too large for the memory: try another .gguf file, or use -m mirror"
+            f"{path.name} could not be loaded: it is damaged, unknown to llama.cpp or too large for the memory: "
+            "try another .gguf file, or use -m mirror"
         ) from error
     started = Served(server.listening_address, name, CONTEXT_TOKENS, key, server)
     context = started.ask("GET", "/slots")[0]["n_ctx"]

@@ -20,8 +20,8 @@ from .marks import Mark, Severity
 MOST: Final[dict[Severity, int]] = {"warning": 20, "note": 6}
 _MOST_LINES: Final = 20
 _COUNTED: Final = 200
-#: Characters of one soul that are looked through: a few tenths of a second.
-SCAN_CHARACTERS: Final = 2_000_000
+#: Characters of one soul that are looked through: one file at the cap, in a few tenths of a second.
+SCAN_CHARACTERS: Final = 2_100_000
 
 
 @dataclass(frozen=True, slots=True)

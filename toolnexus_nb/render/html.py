@@ -73,7 +73,7 @@ def _bar(view: SoulView) -> str:
         return ""
     words = ", ".join(f"{section.name} {percent(section.share)}" for section in parts)
     segments = "".join(
-        f'<span class="tnx-seg tnx-seg-{section.name[:-3].lower()}" style="flex-grow:{max(section.share, 0.004):.4f}" '
+        f'<span class="tnx-seg tnx-seg-{section.name[:-3].lower()}" style="flex-grow:{max(100 * section.share, 0.4):.2f}" '
         f'title="{section.name} {escape(percent(section.share))}"><b>{section.name[:-3]}</b></span>'
         for section in parts
     )
@@ -82,7 +82,8 @@ def _bar(view: SoulView) -> str:
 
 def section_details(section: SectionView, limit_bytes: int, show_secrets: bool = False) -> str:
     """Return one of the seven as <details>, its body cut at `limit_bytes` of HTML."""
-    return f'<details class="tnx-section">{section_summary(section)}<div class="tnx-in">{section_inside(section, limit_bytes, show_secrets)}</div></details>'
+    inside = section_inside(section, limit_bytes, show_secrets)
+    return f'<details class="tnx-section">{section_summary(section)}<div class="tnx-in">{inside}</div></details>'
 
 
 def section_summary(section: SectionView) -> str:
@@ -98,7 +99,7 @@ def section_inside(section: SectionView, limit_bytes: int, show_secrets: bool = 
         return f'<p class="tnx-fact">{escape(section.role)}; {escape(section.state)}.</p>'
     body, shown, whole = rows(section.rows(), limit_bytes)
     more = "" if whole else f'<p class="tnx-more">{escape(more_words(section, shown))}</p>'
-    return f"{section_facts(section)}{text_block(body)}{more}{lost(section, show_secrets)}"
+    return f"{section_facts(section)}{text_block(section, body)}{more}{lost(section, show_secrets)}"
 
 
 def section_facts(section: SectionView) -> str:
@@ -114,10 +115,13 @@ def more_words(section: SectionView, shown: int) -> str:
     )
 
 
-def text_block(body: str) -> str:
+def text_block(section: SectionView, body: str) -> str:
+    """Return rows of a section as one block, its two columns of numbers as wide as the largest."""
     if not body:
         return '<p class="tnx-more">(blank)</p>'
-    return f'<label class="tnx-switch"><input type="checkbox" class="tnx-white"> show white space</label><pre class="tnx-text">{body}</pre>'
+    digits = len(str(section.prompt_line + section.section.lines))
+    switch = '<label class="tnx-switch"><input type="checkbox" class="tnx-white"> show white space</label>'
+    return f'{switch}<pre class="tnx-text" style="--tnx-digits:{digits}ch">{body}</pre>'
 
 
 def lost(section: SectionView, show_secrets: bool = False) -> str:

@@ -178,7 +178,8 @@ def segment_text(transcript: Transcript, index: int, run: Run | None = None) -> 
 
 def heading_html(name: str, soul_words: str, model: str) -> str:
     """Return the line above a reply: who answers, with which soul, on which model. It carries the sheet."""
-    return f'{style()}<div class="tnx tnx-line"><strong>{escape(visible(name))}</strong> · {escape(visible(model))} · {escape(soul_words)}</div>'
+    words = f"<strong>{escape(visible(name))}</strong> · {escape(visible(model))} · {escape(soul_words)}"
+    return f'{style()}<div class="tnx tnx-line">{words}</div>'
 
 
 def _item_html(segment: Segment, item: str | ToolCall | Notice) -> str:

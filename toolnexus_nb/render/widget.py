@@ -112,7 +112,7 @@ class _Pane:
         tail = html.lost(self._section, self._show_secrets)
         if tail and self._end < len(self._rows):
             tail = '<p class="tnx-more">the cut is on the last page</p>'
-        self._body.value = _wrapped(f"{html.section_facts(self._section)}{html.text_block(body)}{tail}")
+        self._body.value = _wrapped(f"{html.section_facts(self._section)}{html.text_block(self._section, body)}{tail}")
 
     def _add_pager(self) -> None:
         self._where = ipw.Label()
