@@ -321,7 +321,7 @@ def test_a_mark_of_chat_templates_is_found(token):
 def test_an_include_is_told_to_include_nothing(persona):
     directory = persona({"SOUL.md": 'a\n#include "VOICE.md"'})
 
-    assert _of_kind(directory, "include") == [(2, "“#include \"VOICE.md\"” is sent as written, nothing is included: paste the text here")]
+    assert _of_kind(directory, "include") == [(2, '“#include "VOICE.md"” is sent as written, nothing is included: paste the text here')]
 
 
 def test_a_secret_is_told_by_its_line_and_never_shown(persona):

@@ -41,7 +41,7 @@ def test_a_token_is_known_by_its_shape(secret: str, kind: str) -> None:
         ("The door's password is hunter2.", "The door's password is [masked: password]."),
         ("**Password:** s3cret! twice", "**Password:** [masked: password] twice"),
         ("DB_PASSWORD='swordfish'", "DB_PASSWORD='[masked: password]'"),
-        ("passphrase = \"four words and 1 digit\"", "passphrase = \"[masked: password]\""),
+        ('passphrase = "four words and 1 digit"', 'passphrase = "[masked: password]"'),
         ("password: 83920174", "password: [masked: password]"),
         ('{"api_key": "a1b2c3d4e5f6"}', '{"api_key": "[masked: API key]"}'),
         ("client_secret=`q9w8e7r6t5`", "client_secret=`[masked: secret]`"),

@@ -73,7 +73,12 @@ def plan(spec: Spec, options: Options, *, needs_key: bool = True) -> Plan:
     inside = open_embedded(there.embedded, there.model)
     # With an embedded model the dialect is a free choice: both speak both.
     reached = Endpoint("anthropic" if options.style == "anthropic" else "openai", inside.base_url, inside.model, embedded=there.embedded)
-    return Plan(reached, options.transport or inside.transport, inside, {**inside.default_params, **options.params})
+    params = {**inside.default_params, **options.params}
+    if there.embedded == "local" and "seed" in params:
+        # A seed asks for the same reply again. What llama.cpp has cached of a prompt was
+        # computed in other batches and rounds differently, so it must be read anew.
+        params.setdefault("cache_prompt", False)
+    return Plan(reached, options.transport or inside.transport, inside, params)
 
 
 def _default_model(options: Options) -> str:

@@ -47,7 +47,7 @@ MODELS = f"""
     return Object.keys(manager._models).length;
 """
 # A colour is read by painting a pixel: what the sheet says in color-mix() or in variables comes out as bytes.
-CONTRAST = """(elements, pseudo) => {
+FAINT = """(roots, least) => {
     const context = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
     const bytes = colour => {
         context.clearRect(0, 0, 1, 1);
@@ -62,7 +62,7 @@ CONTRAST = """(elements, pseudo) => {
         .map(value => value / 255)
         .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
         .reduce((sum, value, index) => sum + value * [0.2126, 0.7152, 0.0722][index], 0);
-    const contrast = element => {
+    const contrast = (element, pseudo) => {
         const above = [];
         for (let one = element; one; one = one.parentElement) above.unshift(one);
         let ground = [255, 255, 255], opacity = 1;
@@ -71,14 +71,30 @@ CONTRAST = """(elements, pseudo) => {
             ground = over(bytes(style.backgroundColor), ground);
             opacity *= style.opacity;
         }
-        const style = getComputedStyle(element, pseudo || null);
+        const style = getComputedStyle(element, pseudo);
         const [red, green, blue, alpha] = bytes(style.color);
         const text = over([red, green, blue, alpha * opacity * (pseudo ? style.opacity : 1)], ground);
         const [light, dark] = [luminance(text), luminance(ground)].sort((one, other) => other - one);
         return (light + 0.05) / (dark + 0.05);
     };
-    return Math.min(...elements.map(contrast));
+    const speaks = (element, pseudo) => pseudo
+        ? getComputedStyle(element, pseudo).content !== 'none'
+        : [...element.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.textContent.trim());
+    return roots.flatMap(root => [root, ...root.querySelectorAll('*')])
+        .filter(element => element.checkVisibility())
+        .flatMap(element => [null, '::before', '::after'].map(pseudo => [element, pseudo]))
+        .filter(([element, pseudo]) => speaks(element, pseudo))
+        .map(([element, pseudo]) => [contrast(element, pseudo), element, pseudo])
+        .filter(([value]) => value < least)
+        .map(([value, element, pseudo]) => `${value.toFixed(1)}: ${element.className}${pseudo ?? ''}: ${element.textContent.slice(0, 40)}`);
 }"""
+
+TOO_WIDE = """elements => elements.filter(element => element.checkVisibility() && element.clientWidth)
+    .map(element => [element, element.scrollWidth - element.clientWidth,
+        element.getBoundingClientRect().right - element.closest('.jp-OutputArea').getBoundingClientRect().right])
+    .filter(([, scrolls, passes]) => Math.max(scrolls, passes) > 1)
+    .map(([element, scrolls, passes]) => `scrolls ${scrolls} px, passes ${passes} px: ${element.tagName} ${element.className}`)
+"""
 
 
 @contextmanager
@@ -257,25 +273,14 @@ class Notebook:
     def save(self) -> None:
         self.lab.execute("docmanager:save")
 
-    def stop_kernel(self) -> None:
-        self.page.evaluate(f"() => {CURRENT}.sessionContext.shutdown()")
-
-    def reopen(self, *, save: bool = True) -> Notebook:
-        """Save, end the kernel, load Lab anew and open the file again, as on the next day."""
-        name = self.page.evaluate(f"{CURRENT}.context.path")
-        if save:
-            self.save()
-        self.stop_kernel()
-        self.lab.load()
-        return self.lab.open(name)
-
     def models(self) -> int:
         """Return the number of widget models that the page holds for this notebook."""
         return int(self.page.evaluate(f"async () => {{ {MODELS} }}"))
 
-    def contrast(self, selector: str) -> float:
-        """Return the least contrast of text (WCAG: 1 to 21) among the visible elements; "::before" may follow."""
-        plain, _, pseudo = selector.partition("::")
-        elements = self.find(f"{plain}:visible")
-        elements.first.wait_for()
-        return float(elements.evaluate_all(CONTRAST, pseudo and f"::{pseudo}"))
+    def faint(self, selector: str, least: float) -> list[str]:
+        """Return "contrast: element: text" of all text within `selector` below the least contrast (WCAG: 1 to 21)."""
+        return [str(words) for words in self.find(selector).evaluate_all(FAINT, least)]
+
+    def too_wide(self, selector: str) -> list[str]:
+        """Return the visible elements whose content is cut or scrolls sideways, or that pass the output's right edge."""
+        return [str(words) for words in self.find(f"{selector}").evaluate_all(TOO_WIDE)]

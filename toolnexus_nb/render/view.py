@@ -184,8 +184,9 @@ def _facts(section: Section, prompt_line: int) -> Iterator[str]:
         return
     start, end = section.span
     last = prompt_line + max(0, section.lines - 1)
+    lines = f"line {number(prompt_line)}" + (f" to {number(last)}" if last > prompt_line else "")
     yield (
-        f"stands in the prompt from character {number(start)} to {number(end)}, line {number(prompt_line)} to {number(last)}; "
+        f"stands in the prompt from character {number(start)} to {number(end)}, {lines}; "
         f"{number(section.characters)} characters, sha256 {section.digest[:12]}"
     )
     if section.link_target is not None:
@@ -265,6 +266,8 @@ def plural(count: int, word: str) -> str:
 def percent(share: float) -> str:
     if 0 < share < 0.01:
         return "< 1 %"
+    if 0.99 < share < 1:
+        return "> 99 %"
     return f"{round(share * 100)} %"
 
 
