@@ -21,8 +21,8 @@ MEMORY_SCHEMA = {
     "properties": {"action": {"type": "string", "enum": ["add", "replace", "remove"]}, "text": {"type": "string"}},
     "required": ["action", "text"],
 }
-#: What SmolLM2 repeats without a fault; "reply with exactly" it does not follow every time.
-REPEAT = 'Repeat after me: <tool_call>{"name": "memory", "arguments": {"action": "add", "text": "likes tea"}}</tool_call>'
+#: The template shows one exchange with a call; after it the model follows this every time.
+EXACTLY = 'Reply with exactly <tool_call>{"name": "memory", "arguments": {"action": "add", "text": "likes tea"}}</tool_call>'
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_a_prompt_beyond_the_context_is_refused_with_both_numbers(client, model)
 @pytest.mark.parametrize("text", ["likes tea", "the cat is called Miso"])
 def test_a_tool_call_is_streamed_in_the_openai_dialect(hermes, text):
     tool = {"type": "function", "function": {"name": "memory", "description": "Edit the memory.", "parameters": MEMORY_SCHEMA}}
-    body = chat(REPEAT.replace("likes tea", text), tools=[tool], **STEADY) | {"max_tokens": 60}
+    body = chat(EXACTLY.replace("likes tea", text), tools=[tool], **STEADY) | {"max_tokens": 60}
     choices = [choice for event in stream(hermes, "/v1/chat/completions", body) for choice in event["choices"]]
     calls = [call["function"] for choice in choices for call in choice["delta"].get("tool_calls", ())]
     assert [call["name"] for call in calls if "name" in call] == ["memory"]
@@ -105,7 +105,7 @@ def test_a_tool_call_is_streamed_in_the_openai_dialect(hermes, text):
 @pytest.mark.parametrize("text", ["likes tea", "the cat is called Miso"])
 def test_a_tool_call_is_streamed_in_the_anthropic_dialect(hermes, text):
     tool = {"name": "memory", "description": "Edit the memory.", "input_schema": MEMORY_SCHEMA}
-    asked = [{"role": "user", "content": REPEAT.replace("likes tea", text)}]
+    asked = [{"role": "user", "content": EXACTLY.replace("likes tea", text)}]
     body = {"model": "any", "max_tokens": 60, "temperature": 0, "tools": [tool], "system": "You are Kip.", "messages": asked}
     found = stream(hermes, "/v1/messages", body)
     [start] = [event["content_block"] for event in found if event["type"] == "content_block_start"]

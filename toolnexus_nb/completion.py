@@ -27,6 +27,9 @@ def complete(line: str, cursor: int, names: Names) -> Candidates:
     """Return what can replace the word that ends at `cursor` in the arguments `line` of a magic."""
     before = line[:cursor].split(" ")
     fragment, previous = before[-1], before[-2] if len(before) > 1 else ""
+    flag, equals, value = fragment.partition("=")
+    if equals and flag in names.values:
+        fragment, previous = value, flag
     if previous in names.values:
         words = names.values[previous]
     elif fragment.startswith("-"):

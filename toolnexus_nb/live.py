@@ -11,12 +11,14 @@ import time
 from collections.abc import Generator
 from typing import Any, Final, Protocol, TextIO
 
-from .conversation import Event, Notice, Run, TextDelta, ToolFinished, TurnStarted, Waiting
+from .conversation import Event, Notice, ReasoningDelta, Run, TextDelta, ToolFinished, ToolStarted, TurnStarted, Waiting
 from .render import reply
 from .render.view import visible, visible_lines
 
 #: Twelve draws a second: a front end drops messages when they come by the thousand.
 REFRESH_SECONDS: Final = 0.08
+#: Events that come one at a time; all others may come by the thousand and must not be slowed down.
+_STEPS: Final = (TurnStarted, Waiting, Notice, ToolStarted, ToolFinished)
 
 
 class Publish(Protocol):
@@ -68,14 +70,13 @@ class CellLive:
         if isinstance(event, TurnStarted) and not self._ids:
             self._heading(event.model)
         self._transcript.add(event)
-        if isinstance(event, TextDelta):
-            if time.monotonic() - self._drawn >= REFRESH_SECONDS:
-                self._draw()
-            return
-        # Nothing may follow for long: a tool runs, a server thinks. So this is drawn now, at
-        # the pace of the rest.
-        time.sleep(max(0.0, REFRESH_SECONDS - (time.monotonic() - self._drawn)))
-        self._draw()
+        if isinstance(event, _STEPS):
+            # Nothing may follow for long: a tool runs, a server thinks. So this is drawn now, at
+            # the pace of the rest.
+            time.sleep(max(0.0, REFRESH_SECONDS - (time.monotonic() - self._drawn)))
+            self._draw()
+        elif isinstance(event, TextDelta | ReasoningDelta) and time.monotonic() - self._drawn >= REFRESH_SECONDS:
+            self._draw()
 
     def finish(self, run: Run) -> None:
         if not self._ids:

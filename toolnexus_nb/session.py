@@ -102,7 +102,7 @@ def load(path: str | os.PathLike[str]) -> Session:
         return _restore(state)
     except OSError as error:
         raise SessionError(f"{shown}: cannot be read: {error.strerror or error}: name a file that %agent --save wrote") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise SessionError(f"{shown}: not a saved session: name a file that %agent --save wrote") from None
 
 

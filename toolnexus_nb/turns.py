@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +34,7 @@ from .conversation import (
 from .embedded import Embedded, default_name, open_embedded
 from .errors import LocalModelError, ModelError, Stalled, ToolnexusError
 from .providers import Ask, Endpoint
-from .providers.endpoints import endpoint
+from .providers.endpoints import TRANSPORT_URL, endpoint
 from .spec import Options, Spec
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ def plan(spec: Spec, options: Options, *, needs_key: bool = True) -> Plan:
         api_key=options.api_key,
         needs_key=needs_key and options.transport is None,
     )
+    if there.base_url == TRANSPORT_URL and options.transport is None:
+        # A request that is only shown needs no key, but a place: this says what is wrong with the name.
+        endpoint(name)
     if not there.embedded:
         return Plan(there, options.transport, None, options.params)
     inside = open_embedded(there.embedded, there.model)
@@ -111,14 +115,20 @@ class Turns:
     def stream(self) -> Generator[Event, None, Run]:
         self.messages = [*self.options.history, Message("user", self.prompt)]
         try:
-            for event in self._turns():
-                self._note(event)
-                yield event
+            # Closed at once, not when it is collected: Stop frees the server, and every call gets its answer.
+            with closing(self._turns()) as events:
+                for event in events:
+                    self._note(event)
+                    yield event
             status, error, limit = self._verdict
         except KeyboardInterrupt:
             status, error, limit = "interrupted", "", ""
         except Stalled as stall:
             status, error, limit = "timeout", str(stall), ""
+        except LocalModelError as failure:
+            if not self.turns:
+                raise
+            status, error, limit = "error", str(failure), ""
         except ToolnexusError as failure:
             status, error, limit = "error", str(failure), ""
         self._keep_partial()
@@ -126,7 +136,7 @@ class Turns:
 
     _verdict: tuple[RunStatus, str, str] = ("done", "", "")
 
-    def _turns(self) -> Iterator[Event]:
+    def _turns(self) -> Generator[Event, None, None]:
         max_turns = min(self.options.max_turns, self.spec.budget.max_turns or self.options.max_turns)
         while True:
             if limit := self._spent(max_turns):
@@ -179,8 +189,8 @@ class Turns:
         self.model = reply.model or self.model
         if reply.finish or message.text or message.tool_calls:
             self.turns += 1
-        whole = reply.finish is not None and reply.finish.reason != "length"
-        # A call whose arguments may be cut must never run, nor stand unanswered in the history.
+        whole = reply.finish is not None and reply.finish.reason in ("stop", "tool_calls")
+        # A call of a reply that did not end well must never run, nor stand unanswered in the history.
         self.messages.append(message if whole else replace(message, tool_calls=()))
         self._finish = reply.finish
 
@@ -294,7 +304,7 @@ def run_tool(tools: Mapping[str, Tool], call: ToolCall) -> ToolResult:
         return ToolResult(call.problem, is_error=True)
     try:
         result = tool.call(call.arguments)
-    except Exception as error:  # whatever a user's function raises is the model's to read
+    except (Exception, SystemExit) as error:  # whatever a user's function raises is the model's to read
         return ToolResult(f"{type(error).__name__}: {error}", is_error=True)
     return result if isinstance(result, ToolResult) else ToolResult(str(result))
 

@@ -2,8 +2,12 @@
 
 import os
 import shutil
+from importlib.util import find_spec
 
 import pytest
+
+# Notebook 7 is a server extension of its own; its tests run where it is installed.
+collect_ignore = [] if find_spec("notebook") else ["test_notebook7.py"]
 
 KIP = {
     "AGENTS.md": "# Rules\n\nAnswer in one line.\n",
@@ -32,7 +36,7 @@ def front_end(chromium, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("lab")
     with server(folder) as address, browser(chromium) as running:
-        yield Lab(address, folder / "root", running.new_page())
+        yield Lab(address, folder, running.new_context().new_page())
 
 
 @pytest.fixture

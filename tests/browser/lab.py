@@ -33,7 +33,14 @@ SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
     "docmanager-extension/plugin": {"autosave": False},
 }
-CURRENT = "window.jupyterapp.shell.currentWidget"
+START = """([command, arguments]) => {
+    window.commandDone = null;
+    window.jupyterapp.commands.execute(command, arguments).then(
+        () => { window.commandDone = 'yes' },
+        error => { window.commandDone = `${error}` },
+    );
+}"""
+CURRENT = "window.jupyterapp?.shell?.currentWidget"
 # The toolbar shows "idle" before a kernel is attached; the session itself knows.
 KERNEL_IS_IDLE = f"""() => {{
     const context = {CURRENT}?.sessionContext, kernel = context?.isReady && context.session?.kernel;
@@ -108,7 +115,7 @@ def server(folder: Path) -> Iterator[str]:
     root.mkdir()
     port = _free_port()
     with (folder / "server.log").open("w") as log:
-        process = subprocess.Popen(_command(port, root), env=_environment(folder), cwd=root, stdout=log, stderr=log)
+        process = subprocess.Popen(_command(port, root), env=environment(folder), cwd=root, stdout=log, stderr=log)
         try:
             _wait_until_up(process, f"http://127.0.0.1:{port}", folder / "server.log")
             yield f"http://127.0.0.1:{port}"
@@ -133,11 +140,12 @@ def _command(port: int, root: Path) -> list[str]:
         *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"),
         *("--ServerApp.port_retries=0", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True"),
         *("--ServerApp.terminals_enabled=False", f"--ServerApp.root_dir={root}"),
-        *("--LabApp.expose_app_in_browser=True", "--LabApp.extension_manager=readonly"),
+        *("--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True", "--LabApp.extension_manager=readonly"),
     ]
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path) -> dict[str, str]:
+    """Return the variables that keep a Jupyter program within `folder`."""
     own = {
         "JUPYTER_CONFIG_DIR": "config",
         "JUPYTER_DATA_DIR": "data",
@@ -147,7 +155,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "IPYTHONDIR": "ipython",
         "HOME": "home",
     }
-    (folder / "home").mkdir()
+    (folder / "home").mkdir(exist_ok=True)
     return {
         **os.environ,
         **{name: str(folder / place) for name, place in own.items()},
@@ -189,8 +197,9 @@ def browser(executable: str) -> Iterator[Browser]:
 class Lab:
     """JupyterLab loaded in a page. `foreign` lists requests to anything but the server."""
 
-    def __init__(self, address: str, root: Path, page: Page) -> None:
-        self.address, self.root, self.page = address, root, page
+    def __init__(self, address: str, folder: Path, page: Page) -> None:
+        self.address, self.root, self.page = address, folder / "root", page
+        self.environment = environment(folder)
         self.foreign: list[str] = []
         own = (address, address.replace("http", "ws", 1), "data:", "blob:")
         page.context.on("request", lambda request: None if request.url.startswith(own) else self.foreign.append(request.url))
@@ -205,11 +214,7 @@ class Lab:
     def execute(self, command: str, **arguments: Any) -> None:
         """Run one of Lab's commands and wait until it is done."""
         # Not awaited by evaluate(), which knows no timeout.
-        start = """([command, arguments]) => {
-            window.commandDone = null;
-            window.jupyterapp.commands.execute(command, arguments).then(() => { window.commandDone = 'yes' }, error => { window.commandDone = `${error}` });
-        }"""
-        self.page.evaluate(start, [command, arguments])
+        self.page.evaluate(START, [command, arguments])
         self.page.wait_for_function("() => window.commandDone !== null")
         done = self.page.evaluate("window.commandDone")
         if done != "yes":
@@ -226,6 +231,14 @@ class Lab:
     def open(self, name: str) -> Notebook:
         """Open a notebook of the root and wait for its kernel."""
         self.execute("docmanager:open", path=name, factory="Notebook")
+        return self._shown(name)
+
+    def open_in_notebook7(self, name: str) -> Notebook:
+        """Open a notebook of the root in Notebook 7, which is a page of its own; `load` goes back to Lab."""
+        self.page.goto(f"{self.address}/notebooks/{name}", wait_until="domcontentloaded")
+        return self._shown(name)
+
+    def _shown(self, name: str) -> Notebook:
         self.page.wait_for_function(f"name => {CURRENT}?.context?.path === name && {CURRENT}.context.isReady", arg=name)
         self.page.wait_for_function(KERNEL_IS_IDLE)
         return Notebook(self)
@@ -259,6 +272,9 @@ class Notebook:
 
     def run(self) -> None:
         self.lab.execute("notebook:run-all-cells")
+
+    def end_kernel(self) -> None:
+        self.page.evaluate(f"() => {CURRENT}.sessionContext.shutdown()")
 
     def find(self, selector: str) -> Locator:
         return self.panel.locator(selector)

@@ -8,7 +8,8 @@ PWNED = "document.title='pwned'"
 HOSTILE = {
     "AGENTS.md": f"hi</script><script>{PWNED}</script></details></pre></span></style></div></template>\n<!-- never closed\n<plaintext>",
     "SOUL.md": f'<img src=x onerror="{PWNED}"> <svg onload="{PWNED}"> ![a](http://127.0.0.9/p.png) <img src=\'http://127.0.0.9/q.png\'>',
-    "IDENTITY.md": f"[c](javascript:{PWNED}) <iframe srcdoc='<script>parent.{PWNED}</script>'></iframe> <style>body{{display:none}}</style>",
+    "IDENTITY.md": f"[c](javascript:{PWNED}) <iframe srcdoc='<script>parent.{PWNED}</script>'></iframe>",
+    "TOOLS.md": "<style>body{display:none}</style><link rel=stylesheet href=http://127.0.0.9/s.css>",
     "USER.md": "\x1b]0;pwned\x07\x1b[2J \u202egnirts\u202c $\\require{html}\\href{javascript:1}{x}$",
     "MEMORY.md": "- the last section\n",
 }

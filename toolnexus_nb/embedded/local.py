@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: rightly; a mild penalty on words and a strong one (DRY) on phrases it has just used, for
 #: it goes in circles; and an end, for it finds none.
 DEFAULT_PARAMS: Final[Mapping[str, Any]] = {
-    "temperature": 0.1,
+    "temperature": 0.2,
     "top_p": 0.9,
     "repeat_penalty": 1.05,
     "dry_multiplier": 0.8,

@@ -7,7 +7,8 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from keyword import iskeyword
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from IPython.core.error import StdinNotImplementedError, UsageError
 from IPython.core.magic_arguments import argument, magic_arguments
@@ -25,16 +26,29 @@ if TYPE_CHECKING:
     from ..soul import Soul
     from ..spec import MemoryMode
 
+_Number = TypeVar("_Number", int, float)
 
-class _Stopped(KeyboardInterrupt):
-    """Stop, after what had arrived was shown: one line instead of our own frames."""
+
+class _OneLine:
+    """The end of a cell that has shown all there is to see: one line instead of our own frames."""
 
     def _render_traceback_(self) -> list[str]:
-        return ["KeyboardInterrupt: stopped; what had arrived is kept"]
+        return [f"{type(self).__name__}: {self}"]
+
+
+class _Stopped(_OneLine, KeyboardInterrupt):
+    """Stop."""
+
+
+class _Failed(_OneLine, RunFailed):
+    """A run that did not end well."""
 
 
 # Front ends and runners read the class's name.
-_Stopped.__name__ = "KeyboardInterrupt"
+_Stopped.__name__ = KeyboardInterrupt.__name__
+_Failed.__name__ = RunFailed.__name__
+#: What %agent takes, on a line of its own; all else belongs to %%agent.
+_MANAGES: Final = frozenset(("reset", "history", "undo", "save", "load"))
 
 
 class AgentCommand(Command):
@@ -72,17 +86,26 @@ class AgentCommand(Command):
         run of its own unless -c continues the conversation.
         """
         args = parse(self.agent, line)
+        self._check(args, cell)
         with plain_errors():
             if cell is None:
                 self._manage(args)
             else:
                 self._run(args, cell)
 
+    def _check(self, args: argparse.Namespace, cell: str | None) -> None:
+        """Refuse what the other form of the magic takes: passed over in silence it would look obeyed."""
+        given = {name for name, value in vars(args).items() if value not in ([], self.agent.parser.get_default(name))}
+        if cell is None and given - _MANAGES:
+            raise UsageError("%agent: runs nothing: to run a persona write %%agent, and the message below it")
+        if cell is not None and (manages := given & _MANAGES):
+            raise UsageError(f"%%agent: --{min(manages)} runs nothing: write %agent --{min(manages)} on a line of its own")
+
     def _run(self, args: argparse.Namespace, cell: str) -> None:
         prompt = self.filled(cell) if args.fill else cell
         if not prompt.strip():
             raise UsageError("%%agent: the cell has no text to send: write the message below the first line")
-        if args.output and not args.output.isidentifier():
+        if args.output and (not args.output.isidentifier() or iskeyword(args.output)):
             raise UsageError(f"-o {args.output}: not a variable name: use letters, digits and _")
         options = self._options(args)
         session = self._session(args)
@@ -102,9 +125,9 @@ class AgentCommand(Command):
         self._after(session, live)
         live.finish(run)
         if run.status == "interrupted":
-            raise _Stopped
+            raise _Stopped("stopped; what had arrived is kept")
         if run.is_error:
-            raise RunFailed(run.ending, run)
+            raise _Failed(run.ending, run)
 
     def _after(self, session: Session, live: Live) -> None:
         """Say that the disk has moved on: the running prompt never changes, and nobody should wonder why."""
@@ -152,8 +175,8 @@ class AgentCommand(Command):
             base_url=args.base_url or ("" if args.model else self.magics.base_url),
             style=args.style or self.magics.style,
             tools=tuple(self._tool(name) for name in args.tool),
-            max_turns=_at_least(1, args.max_turns or self.magics.max_turns, "--max-turns"),
-            timeout_seconds=args.timeout or self.magics.timeout_seconds,
+            max_turns=_at_least(1, args.max_turns, "--max-turns") or self.magics.max_turns,
+            timeout_seconds=_at_least(0.1, args.timeout, "--timeout") or self.magics.timeout_seconds,
             params=_params(args),
             memory=cast("MemoryMode", args.memory or self.magics.memory),
             confirm=self._confirm,
@@ -216,6 +239,7 @@ class AgentCommand(Command):
 
 def _params(args: argparse.Namespace) -> Mapping[str, Any]:
     """Return the request parameters of a line; --param wins over the flags."""
+    _at_least(1, args.max_tokens, "--max-tokens")
     params = {name: value for name in ("temperature", "max_tokens", "seed") if (value := getattr(args, name)) is not None}
     for pair in args.param:
         key, equals, value = pair.partition("=")
@@ -228,7 +252,7 @@ def _params(args: argparse.Namespace) -> Mapping[str, Any]:
     return params
 
 
-def _at_least(least: int, value: int, flag: str) -> int:
-    if value < least:
+def _at_least(least: float, value: _Number | None, flag: str) -> _Number | None:
+    if value is not None and not value >= least:
         raise UsageError(f"{flag} {value}: too small: {least} is the least")
     return value

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
+from IPython.utils.process import arg_split  # type: ignore[attr-defined]
 from IPython.utils.text import DollarFormatter
 
 from ..errors import RunFailed, ToolnexusError
@@ -38,7 +40,7 @@ class Command:
 
     def where(self, words: str) -> str | None:
         """Return the directory a line names; None when it names none and here is no persona."""
-        # "%soul DIR;" keeps the result from being shown; the semicolon is not part of the name.
+        # "%soul DIR;" hides the result; the semicolon is not part of the name.
         if words.endswith(";") and not os.path.exists(words):
             words = words.removesuffix(";").rstrip()
         if not words:
@@ -71,8 +73,9 @@ class Command:
 
         from ..lint import help_for
 
-        near = get_close_matches(where, self.magics.souls, 1) if not os.path.exists(where) else []
-        raise UsageError(help_for(where) + (f"; did you mean {near[0]}?" if near else ""))
+        words = help_for(where)
+        near = get_close_matches(where, self.magics.souls, 1) if "did you mean" not in words and not os.path.exists(where) else []
+        raise UsageError(words + (f"; did you mean {near[0]}?" if near else ""))
 
 
 def compose(directory: str) -> Soul:
@@ -85,14 +88,35 @@ def parse(magic: Any, line: str) -> argparse.Namespace:
     """Parse a magic's line; what is wrong with it becomes one line with the nearest match."""
     name = f"%{magic.parser.prog}"
     try:
-        args: argparse.Namespace = magic.parser.parse_argstring(line)
+        words = _words(line)
+        args: argparse.Namespace = magic.parser.parse_args(words)
     except UsageError as error:
-        flags = options_of(magic)
-        wrong = next((word for word in line.split() if word.startswith("-") and word.partition("=")[0] not in flags), "")
-        raise UsageError(f"{name}: {error}{nearly(wrong, [*flags])}; {name}? shows the options") from None
+        raise UsageError(f"{name}: {error}{_meant(words, options_of(magic))}; {name}? shows the options") from None
     except ValueError as error:
         raise UsageError(f"{name}: {error}: close the quotes; {name}? shows the options") from None
     return args
+
+
+def _words(line: str) -> list[str]:
+    """Split a line at blanks. Quotes around a word hold it together; inside of one, as in JSON, they are characters."""
+    words = [word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word for word in arg_split(line)]
+    # The ";" that hides a result is no part of a flag's value; where a directory comes last, `where` sees to it.
+    if words and any(word.startswith("-") for word in words) and words[-1].endswith(";") and not os.path.exists(words[-1]):
+        words[-1] = words[-1].removesuffix(";")
+    return [word for word in words if word]
+
+
+def _meant(words: list[str], options: Mapping[str, list[str]]) -> str:
+    """Return the hint for the first flag that there is not, or the first value that its flag does not take."""
+    for word, following in pairwise([*words, ""]):
+        flag, equals, value = word.partition("=")
+        if flag.startswith("-") and not flag[1:2].isdigit() and flag not in options:
+            return nearly(flag, [*options])
+        if choices := options.get(flag):
+            given = value if equals else following
+            if given not in choices:
+                return nearly(given, choices)
+    return ""
 
 
 def options_of(magic: Any) -> dict[str, list[str]]:

@@ -26,6 +26,8 @@ class _Showing(NamedTuple):
     show_secrets: bool
     changes: SoulDiff | None
     since: str
+    #: The execution whose line ended in ";", None for a line that did not.
+    hushed: object = None
 
 
 class _Shown(NamedTuple):
@@ -64,7 +66,9 @@ class SoulCommand(Command):
         before, since = self._before(soul)
         self.magics.souls[soul.name] = self.magics.last = soul
         changes = _changes(before, soul) if before is not None else None
-        self._showing = _Showing(soul, args.view or self.magics.view, args.show_secrets, changes, since)
+        # IPython looks for the ";" behind the call it makes of a magic's line, and does not find it there.
+        hushed = self._execution if line.rstrip().endswith(";") and not where.endswith(";") else None
+        self._showing = _Showing(soul, args.view or self.magics.view, args.show_secrets, changes, since, hushed)
         return soul
 
     def _before(self, soul: Soul) -> tuple[Soul | None, str]:
@@ -88,7 +92,9 @@ class SoulCommand(Command):
         """Show a Soul in the face that fits; the formatter of every Soul in this shell."""
         showing = self._showing if self._showing and self._showing.soul is soul else None
         self._showing = None
-        if showing is None:
+        if showing and showing.hushed == self._execution:
+            return
+        if showing is None or showing.hushed is not None:
             stale = soul.stale()
             changes = _changes(soul, compose(soul.root)) if stale else None
             showing = _Showing(soul, self.magics.view, False, changes, "This is a snapshot; the disk has moved on since:")
@@ -120,12 +126,18 @@ class SoulCommand(Command):
         # Front ends with a person before them name the cell that runs; runners do not.
         cell = parent.get("metadata", {}).get("cellId")
         live = LiveSoul(seen, show_secrets=showing.show_secrets, filled=not cell)
-        self._keep(live, cell or showing.soul.root, parent.get("header", {}).get("msg_id") or self.shell.execution_count)
+        self._keep(live, cell or showing.soul.root, self._execution)
         # The text is empty because the twin below says everything: an untrusted or dead
         # notebook shows this output's text.
         widget_view = {"version_major": 2, "version_minor": 0, "model_id": live.widget.model_id}
         self.publish({"application/vnd.jupyter.widget-view+json": widget_view, "text/plain": ""}, metadata={})
         return live.uid
+
+    @property
+    def _execution(self) -> object:
+        """What tells one execution of a cell from the next."""
+        parent = self.shell.get_parent() if self.in_kernel else {}
+        return parent.get("header", {}).get("msg_id") or self.shell.execution_count
 
     def _keep(self, live: LiveSoul, cell: str, execution: object) -> None:
         """Remember a live view under its cell and close those of the cell's earlier execution."""

@@ -20,7 +20,7 @@ from .view import HIDDEN, Row, SectionView, SoulView, finding_words, lost_text, 
 
 #: What all bodies of one static page may take, in bytes of HTML. Larger bodies end with a
 #: line that says so; the widget shows them in pages, `soul.text` holds them whole.
-STATIC_BYTES: Final = 112_000
+STATIC_BYTES: Final = 84_000
 DIFF_BYTES: Final = 24_000
 
 #: White space that deceives: runs, tabs, no-break and other wide spaces, at the end of a line.
@@ -72,7 +72,8 @@ def _bar(view: SoulView) -> str:
     if not parts:
         return ""
     words = ", ".join(f"{section.name} {percent(section.share)}" for section in parts)
-    segments = "".join(
+    # The spaces part the names where no sheet does.
+    segments = " ".join(
         f'<span class="tnx-seg tnx-seg-{section.name[:-3].lower()}" style="flex-grow:{max(100 * section.share, 0.4):.2f}" '
         f'title="{section.name} {escape(percent(section.share))}"><b>{section.name[:-3]}</b></span>'
         for section in parts
@@ -89,7 +90,7 @@ def section_details(section: SectionView, limit_bytes: int, show_secrets: bool =
 def section_summary(section: SectionView) -> str:
     return (
         f'<summary><span class="tnx-mark tnx-{section.section.status}">{section.mark}</span> {escape(section.title)} '
-        f'<span class="tnx-role">{escape(section.role)}</span></summary>'
+        f'<span class="tnx-role">— {escape(section.role)}</span></summary>'
     )
 
 

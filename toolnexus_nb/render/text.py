@@ -12,8 +12,8 @@ from typing import Final
 from .html import change_words, more_words
 from .view import SectionView, SoulView, finding_words, lost_text, percent, visible_lines
 
-#: What all bodies may take together, in characters.
-TEXT_CHARACTERS: Final = 40_000
+#: What all bodies may take together, in bytes of UTF-8: line numbers and pictures of hidden characters count.
+TEXT_BYTES: Final = 40_000
 DIFF_LINES: Final = 200
 _INDENT: Final = "    "
 
@@ -32,34 +32,35 @@ def _lines(view: SoulView, show_secrets: bool) -> Iterator[str]:
     yield from (f"⚠ {words}" for words in view.warnings)
     yield from (f"ℹ {words}" for words in view.notes)
     yield from _changes(view)
-    limit = TEXT_CHARACTERS // max(1, len(parts))
+    limit_bytes = TEXT_BYTES // max(1, len(parts))
     for section in view.sections:
         yield ""
-        yield from _section(section, limit, show_secrets)
+        yield from _section(section, limit_bytes, show_secrets)
 
 
-def _section(section: SectionView, limit: int, show_secrets: bool) -> Iterator[str]:
+def _section(section: SectionView, limit_bytes: int, show_secrets: bool) -> Iterator[str]:
     yield f"{section.mark} {section.title}  ({section.role})"
     yield from (f"{_INDENT}{fact}" for fact in section.facts)
     yield from (f"{_INDENT}{'⚠' if f.severity == 'warning' else 'ℹ'} {finding_words(f)}" for f in section.findings)
-    yield from _body(section, limit)
+    yield from _body(section, limit_bytes)
     words, head = lost_text(section.section, show_secrets)
     if words:
         yield f"{_INDENT}✂ {words}:"
         yield from (f"{_INDENT}✂ {line}" for line in head.splitlines()[:8])
 
 
-def _body(section: SectionView, limit: int) -> Iterator[str]:
-    left, shown = limit, 0
+def _body(section: SectionView, limit_bytes: int) -> Iterator[str]:
+    left, shown = limit_bytes, 0
     for row in section.rows():
-        left -= len(row.text) + 1
+        number = "" if row.prompt_line is None else "✂" if row.file_line is None else str(row.file_line)
+        # A carriage return would overwrite the line in a terminal; CRLF files have one on each.
+        line = visible_lines(f"{number:>6} │ {row.text.removesuffix(chr(13))}")
+        left -= len(line.encode()) + 1
         if left < 0:
             yield _INDENT + more_words(section, shown)
             return
-        number = "" if row.prompt_line is None else "✂" if row.file_line is None else str(row.file_line)
         shown += row.prompt_line is not None
-        # A carriage return would overwrite the line in a terminal; CRLF files have one on each.
-        yield f"{number:>6} │ {row.text.removesuffix(chr(13))}"
+        yield line
 
 
 def _changes(view: SoulView) -> Iterator[str]:

@@ -17,7 +17,7 @@ from .view import Row, SectionView, SoulView, number
 PAGE_ROWS: Final = 400
 PAGE_BYTES: Final = 32_000
 #: Seven of these, the static twin and the models themselves stay below 256 KB.
-FILLED_BYTES: Final = 8_000
+FILLED_BYTES: Final = 6_000
 
 
 class LiveSoul:
