@@ -1,5 +1,6 @@
 """Fixtures that several files share: a small persona, a shell with the extension loaded."""
 
+import atexit
 import os
 
 import pytest
@@ -10,6 +11,14 @@ PERSONA = {
     "SOUL.md": "You are Kip, a terse assistant.\n",
     "MEMORY.md": "- prefers metric units\n",
 }
+
+
+@pytest.fixture(autouse=True)
+def stay_here():
+    """Come back to the working directory, whatever a test changed it to: the notebooks run from there."""
+    before = os.getcwd()
+    yield
+    os.chdir(before)
 
 
 @pytest.fixture
@@ -39,5 +48,6 @@ def shell(tmp_path, monkeypatch):
     shell.run_line_magic("load_ext", "toolnexus_nb")
     yield shell
     shell.run_line_magic("unload_ext", "toolnexus_nb")
-    shell.atexit_operations()
+    # What a shell does when its process ends: a collection of all garbage, 0.3 s with the whole of pytest loaded.
+    atexit.unregister(shell.atexit_operations)
     InteractiveShell.clear_instance()

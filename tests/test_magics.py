@@ -16,6 +16,8 @@ from toolnexus_nb.conversation import Notice, ReasoningDelta, Run, TextDelta, To
 from toolnexus_nb.errors import RunFailed
 from toolnexus_nb.live import CellLive
 
+SAID = "This is the mirror."
+
 KEY = "sk-fake-Q7mZ2xKpW9vT4bNc8dLr"
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY")
 HELLO = {"model": "m-1", "choices": [{"index": 0, "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}]}
@@ -149,7 +151,7 @@ def test_against_a_running_session_the_change_loads_next_session(typed):
     assert "+- likes tea" in out
 
 
-@pytest.mark.parametrize("name", ["my persona", "it's", "{braces}", "$var", "a;b", "Ünal 🜁", "x{y}$z", "-"])
+@pytest.mark.parametrize("name", ["my persona", "it's", "{braces}", "$var", "a;b", "Ünal 🜁", "x{y}$z"])
 @pytest.mark.parametrize("form", ["{}", '"{}"', "{}/"])
 def test_a_directory_may_be_called_anything(typed, tmp_path, name, form):
     persona(tmp_path / name)
@@ -187,14 +189,14 @@ def test_a_soul_made_in_python_is_shown_the_same_way(typed):
         ("%soul nowhere", "nowhere: no such directory: "),
         ("%soul kpi", "kpi: no such directory: did you mean kip?"),
         ("%soul kip/SOUL.md", "kip/SOUL.md: is a file: its directory is kip"),
-        ("%soul empty", "empty: none of the seven files"),
+        ("%soul empty", "none of the seven files is in empty: "),
         ("%soul kip --veiw text", "%soul: unrecognized arguments: --veiw text; did you mean --view?"),
         ("%soul kip --view txt", "did you mean text?"),
         ("%soul kip --view", "%soul: argument --view: expected one argument"),
         ("%soul 'kip", "%soul: No closing quotation: close the quotes"),
         ("%%agent nowhere\nhi", "nowhere: no such directory: "),
         ("%%agent kip/SOUL.md\nhi", "kip/SOUL.md: is a file: its directory is kip"),
-        ("%%agent empty\nhi", "empty: none of the seven files"),
+        ("%%agent empty\nhi", "none of the seven files is in empty: "),
         ("%%agent\nhi", "%%agent: no persona is named: %%agent DIR, or %soul DIR first"),
         ("%%agent kip\n \n", "%%agent: the cell has no text to send"),
         ("%%agent kip --modle mirror\nhi", "did you mean --model?"),
@@ -219,7 +221,7 @@ def test_a_soul_made_in_python_is_shown_the_same_way(typed):
         ("%%agent kip -m opnai:m --dry-run\nhi", "model 'opnai:m': no endpoint is named opnai: did you mean openai:m?"),
         ("%%agent kip -m mirror:x\nhi", "model 'mirror:x': the mirror has no models: use mirror"),
         ("%%agent kip -m local:nowhere.gguf\nhi", "nowhere.gguf cannot be read as a model: "),
-        ("%%agent kip --base-url ftp://x\nhi", "base URL 'ftp://x': not an http:// or https:// address"),
+        ("%%agent kip --base-url ftp://x -m m\nhi", "base URL 'ftp://x': not an http:// or https:// address"),
         ("%%agent kip --base-url http://127.0.0.1:9/v1\nhi", "no model is named: "),
         ("%%agent kip --fill\nhi {nope}", "NameError: name 'nope' is not defined: cannot fill in"),
         ("%%agent kip --undo\nhi", "%%agent: --undo runs nothing: write %agent --undo on a line of its own"),
@@ -346,9 +348,7 @@ def test_a_silent_server_is_a_timeout(typed):
     assert (error.run.status, typed["run"] is error.run) == ("timeout", True)
 
 
-@pytest.mark.parametrize(
-    ("directive", "text"), [("/fail 400 no", ""), ("/cut", "This is the mirror."), ("/error kaput", "This is the mirror.")]
-)
+@pytest.mark.parametrize(("directive", "text"), [("/fail 400 no", ""), ("/cut", SAID), ("/error kaput", SAID)])
 def test_a_failed_run_shows_what_it_has_binds_it_and_raises(typed, directive, text):
     error = typed.failed(f"%%agent kip -o run\n{directive}\nhello")
     assert typed["run"] is error.run
@@ -565,9 +565,9 @@ def test_unloaded_nothing_is_left(typed):
     typed.ok("%%agent kip -o run\nhi")
     typed.ok("run")
     typed.ok("%unload_ext toolnexus_nb")
-    assert registered(typed.shell) == dict.fromkeys(COUNTS, [])
+    assert registered(typed.shell) == {what: [] for what in COUNTS}
     assert "UsageError: Line magic function `%soul` not found" in (typed("%soul kip"), typed.err)[1]
-    assert typed.shell.complete("", "%soul --v")[1] == []
+    assert "%soul --view" not in completed(typed.shell, "%soul --v")
 
 
 def test_a_soul_outlives_the_extension(typed):
@@ -578,7 +578,7 @@ def test_a_soul_outlives_the_extension(typed):
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"), [("%soul?", "--view"), ("%%agent?", "--base-url"), ("%agent?", "--history"), ("?%soul", "--view")]
+    ("asked", "words"), [("%soul?", "--view"), ("%%agent?", "-o NAME"), ("%agent?", "--history"), ("?%soul", "--view")]
 )
 def test_a_question_mark_shows_the_help(typed, asked, words):
     out = typed.ok(asked)
@@ -612,10 +612,9 @@ def test_config_lists_the_traits(typed):
 
 
 def completed(shell, line):
-    """Return the words offered at the end of a line, as the terminal and as a front end ask for them."""
+    """Return the lines that are offered for one that is begun."""
     with provisionalcompleter():
-        offered = {line[: found.start] + found.text for found in shell.Completer.completions(line, len(line))}
-    return offered, shell.complete("", line)[1]
+        return {line[: found.start] + found.text for found in shell.Completer.completions(line, len(line))}
 
 
 @pytest.mark.parametrize(
@@ -637,18 +636,17 @@ def test_what_can_stand_at_the_cursor_is_offered(typed, tmp_path, monkeypatch, l
     typed.ok("%soul kip;")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    offered, words = completed(typed.shell, line)
-    assert word in words
-    assert line[: line.rindex(" ") + 1] + word in offered
+    assert line[: line.rindex(" ") + 1] + word in completed(typed.shell, line)
 
 
 def test_directories_are_offered(typed):
-    assert any("kip" in word for word in completed(typed.shell, "%soul ki")[1])
+    assert "%soul kip/" in completed(typed.shell, "%soul ki")
 
 
 def test_other_lines_are_left_alone(typed):
-    assert "--view" not in completed(typed.shell, "%timeit --v")[1]
-    assert "kip" not in completed(typed.shell, "print(ki")[1]
+    typed.ok("%soul kip;")
+    assert not [line for line in completed(typed.shell, "%timeit --v") if "--view" in line]
+    assert "x = kip" not in completed(typed.shell, "x = ki")
 
 
 # --- drawing -------------------------------------------------------------------------------------
