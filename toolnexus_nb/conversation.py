@@ -340,4 +340,4 @@ class Run:
         return self.text
 
     def __repr__(self) -> str:
-        return f"<Run {self.ending}: {len(self.text)} characters, {self.turns} turns, model {self.model}>"
+        return f"<Run {self.ending}: {len(self.text)} characters, {self.turns} turn{"" if self.turns == 1 else "s"}, model {self.model}>"

@@ -65,17 +65,20 @@ class CellLive:
         self._ids: list[str] = []
         self._open = 0
         self._drawn = 0.0
+        self._after_step = False
 
     def show(self, event: Event) -> None:
         if isinstance(event, TurnStarted) and not self._ids:
             self._heading(event.model)
         self._transcript.add(event)
-        if isinstance(event, _STEPS):
+        step, piece = isinstance(event, _STEPS), isinstance(event, TextDelta | ReasoningDelta)
+        if step or (piece and self._after_step):
             # Nothing may follow for long: a tool runs, a server thinks. So this is drawn now, at
             # the pace of the rest.
             time.sleep(max(0.0, REFRESH_SECONDS - (time.monotonic() - self._drawn)))
             self._draw()
-        elif isinstance(event, TextDelta | ReasoningDelta) and time.monotonic() - self._drawn >= REFRESH_SECONDS:
+            self._after_step = step
+        elif piece and time.monotonic() - self._drawn >= REFRESH_SECONDS:
             self._draw()
 
     def finish(self, run: Run) -> None:
