@@ -340,4 +340,5 @@ class Run:
         return self.text
 
     def __repr__(self) -> str:
-        return f"<Run {self.ending}: {len(self.text)} characters, {self.turns} turn{"" if self.turns == 1 else "s"}, model {self.model}>"
+        turns = "1 turn" if self.turns == 1 else f"{self.turns} turns"
+        return f"<Run {self.ending}: {len(self.text)} characters, {turns}, model {self.model}>"

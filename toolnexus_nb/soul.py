@@ -50,7 +50,7 @@ _WIDE_WHITE: Final = tuple(character.encode() for character in _WHITE if not cha
 #: What stands between a heading and its body, and between two sections.
 _GAP: Final = b"\n\n"
 _HEADINGS: Final = tuple((name, f"## {name}".encode()) for name in BOOTSTRAP_ORDER)
-_ESCAPED: Final = re.compile("[\udc80-\udcff]")
+_ESCAPED: Final = re.compile("[\udc80-\udcff]+")
 
 
 class Skipped(NamedTuple):
@@ -256,8 +256,14 @@ def _decode(data: bytes) -> tuple[str, int | None, int]:
     try:
         return data.decode(), None, 0
     except UnicodeDecodeError as error:
-        text, count = _ESCAPED.subn("\ufffd", data.decode(errors="surrogateescape"))
-        return text, error.start, count
+        escaped = data.decode(errors="surrogateescape")
+        count = sum(len(run) for run in _ESCAPED.findall(escaped))
+        return _ESCAPED.sub(_replacement, escaped), error.start, count
+
+
+def _replacement(run: re.Match[str]) -> str:
+    # By runs: a call for each of two million bad bytes would take seconds.
+    return "\ufffd" * len(run[0])
 
 
 def _truncation(reading: disk.Capped, kept: str) -> Truncation:

@@ -65,7 +65,7 @@ class SoulDiff:
         if self.same:
             return f"the same prompt ({', '.join(unsent)} changed only in what is not sent)" if unsent else "nothing changed"
         told = ", ".join(_told(change) for change in self.files if change.in_prompt)
-        share = f"the first {self.prefix_share:.0%} of the prompt ({self.prefix_bytes:,} bytes) are the same".replace(",", " ")
+        share = f"the first {_percent(self.prefix_share)} of the prompt ({self.prefix_bytes:,} bytes) are the same".replace(",", " ")
         return f"{told}; {share}, the first difference is in {self.prefix_section}"
 
 
@@ -128,3 +128,7 @@ def _told(change: FileChange) -> str:
     if change.after_status != "found":
         return f"{change.name} is gone (-{change.removed})"
     return f"{change.name} +{change.added} -{change.removed}"
+
+
+def _percent(share: float) -> str:
+    return "< 1 %" if 0 < share < 0.01 else f"{int(share * 100)} %"
