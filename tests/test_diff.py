@@ -65,7 +65,7 @@ def test_a_new_file_and_a_lost_one_are_told(persona):
     assert found.files[1].diff == "--- before/MEMORY.md\n+++ after/MEMORY.md\n@@ -0,0 +1,2 @@\n+a\n+b"
     assert found.summary == (
         "USER.md is gone (-1), MEMORY.md is new (+2); "
-        "the first 59% of the prompt (20 bytes) are the same, the first difference is in USER.md"
+        "the first 59 % of the prompt (20 bytes) are the same, the first difference is in USER.md"
     )
 
 

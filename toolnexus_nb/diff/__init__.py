@@ -131,4 +131,7 @@ def _told(change: FileChange) -> str:
 
 
 def _percent(share: float) -> str:
-    return "< 1 %" if 0 < share < 0.01 else f"{int(share * 100)} %"
+    """Return a share that says 0 or 100 only where that is all of the truth."""
+    if 0 < share < 0.01:
+        return "< 1 %"
+    return "> 99 %" if 0.99 < share < 1 else f"{share * 100:.0f} %"
