@@ -4,7 +4,8 @@
         cell = kernel.run("1 + 1")
         assert cell.status == "ok"
 
-`run` waits for the end; `start` does not, and `finish` does later. Stop is `kernel.stop()`.
+`run` waits for the end; `start` does not, and `finish` does later. Stop is `kernel.stop(cell)`. MOMENTS are
+those at which a run can be stopped; `stopped` does it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from jupyter_client.manager import KernelManager
+from wire_server import WireServer, hang, sse, status
 
 #: No cell of a test takes longer.
 MOST_SECONDS = 60.0
@@ -142,3 +144,91 @@ def silent_address() -> Iterator[str]:
         listening.bind(("127.0.0.1", 0))
         listening.listen(8)
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+
+
+# --- the moments of a run ------------------------------------------------------------------------
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"model": "m-1", "choices": [{"index": 0, "delta": {"content": text}}]}
+
+
+FINISH: dict[str, Any] = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+
+
+#: A moment is opened on a kernel and yields: the flags of a run that gets there, what tells that it is
+#: there, and the server that can tell whether the client hung up, where there is one.
+Moment = Callable[["Kernel"], AbstractContextManager[tuple[str, Callable[[Cell], bool], WireServer | None]]]
+Opened = Iterator[tuple[str, Callable[[Cell], bool], WireServer | None]]
+
+
+def shows(words: str) -> Callable[[Cell], bool]:
+    return lambda cell: words in cell.page[-1]["data"]["text/html"]
+
+
+@contextmanager
+def connecting(kernel: Kernel) -> Opened:
+    with deaf_address() as url:
+        yield f"--base-url {url}", shows("reading the soul"), None
+
+
+@contextmanager
+def connected(kernel: Kernel) -> Opened:
+    with silent_address() as url:
+        yield f"--base-url {url}", shows("reading the soul"), None
+
+
+@contextmanager
+def waiting_for_headers(kernel: Kernel) -> Opened:
+    with WireServer([hang()]) as server:
+        yield f"--base-url {server.base_url}", lambda _: bool(server.requests), server
+
+
+@contextmanager
+def waiting_for_the_first_event(kernel: Kernel) -> Opened:
+    with WireServer([sse(ending="hang")]) as server:
+        yield f"--base-url {server.base_url}", lambda _: bool(server.requests), server
+
+
+@contextmanager
+def in_mid_stream(kernel: Kernel) -> Opened:
+    with WireServer([sse(said("High "), said("water"), ending="hang")]) as server:
+        yield f"--base-url {server.base_url}", shows("High"), server
+
+
+@contextmanager
+def in_a_retry_wait(kernel: Kernel) -> Opened:
+    with WireServer([status(503, headers={"Retry-After": "30"})]) as server:
+        yield f"--base-url {server.base_url}", shows("HTTP 503: attempt 2 in"), None
+
+
+@contextmanager
+def in_a_tool(kernel: Kernel) -> Opened:
+    kernel.run("import time\ndef tide() -> str:\n    time.sleep(30)\n    return 'high'")
+    call = {"index": 0, "id": "c1", "function": {"name": "tide", "arguments": "{}"}}
+    delta = {"choices": [{"index": 0, "delta": {"content": "I look", "tool_calls": [call]}}]}
+    with WireServer([sse(delta, FINISH)]) as server:
+        yield f"--base-url {server.base_url} --tool tide", shows("running tide"), None
+
+
+#: Each moment with the text that has arrived by then.
+MOMENTS: dict[Moment, str] = {
+    connecting: "",
+    connected: "",
+    waiting_for_headers: "",
+    waiting_for_the_first_event: "",
+    in_mid_stream: "High water",
+    in_a_retry_wait: "",
+    in_a_tool: "I look",
+}
+
+
+def stopped(kernel: Kernel, moment: Moment) -> tuple[Cell, float, bool | None]:
+    """Stop a run at a moment; return the cell, the seconds it took, and whether the server was hung up on, None where none can tell."""
+    with moment(kernel) as (flags, reached, server):
+        cell = kernel.start(f"%%agent kip -m m-1 -o run {flags}\nhello")
+        kernel.follow(cell, lambda: bool(cell.page) and reached(cell))
+        # What is drawn is drawn just before the kernel gets there.
+        time.sleep(0.1)
+        seconds = kernel.stop(cell)
+        return cell, seconds, server.hung_up.wait(1) if server else None

@@ -163,7 +163,7 @@ def test_a_run_tells_all_of_itself():
     )
     assert 0 < done.first_token_seconds <= done.seconds
     assert (done.total_tokens, str(done), done.raise_for_status() is done) == (15, "hello", True)
-    assert repr(done) == "<Run done: 5 characters, 1 turns, model m-1>"
+    assert repr(done) == "<Run done: 5 characters, 1 turn, model m-1>"
 
 
 @pytest.mark.parametrize("style", STYLES)

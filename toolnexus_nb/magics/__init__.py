@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.completer import SimpleCompletion, context_matcher
+from IPython.core.error import UsageError
 from IPython.core.magic import Magics, no_var_expand
 from traitlets import Enum, Float, Int, Unicode
 
@@ -125,7 +126,12 @@ class Door:
         return str(self._magics.function(self.__name__).__doc__)
 
     def __call__(self, line: str, *cell: str) -> Any:
-        return self._magics.function(self.__name__)(line, *cell)
+        try:
+            return self._magics.function(self.__name__)(line, *cell)
+        except UsageError as error:
+            from .line import Refused
+
+            raise Refused(*error.args) from None
 
 
 def load(shell: InteractiveShell) -> None:

@@ -15,7 +15,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from ..errors import RunFailed
 from . import MEMORY
-from .line import Command, nearly, parse, plain_errors
+from .line import Command, OneLine, nearly, parse, plain_errors
 
 if TYPE_CHECKING:
     from ..agent import Agent, Options
@@ -29,18 +29,11 @@ if TYPE_CHECKING:
 _Number = TypeVar("_Number", int, float)
 
 
-class _OneLine:
-    """The end of a cell that has shown all there is to see: one line instead of our own frames."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]
-
-
-class _Stopped(_OneLine, KeyboardInterrupt):
+class _Stopped(OneLine, KeyboardInterrupt):
     """Stop."""
 
 
-class _Failed(_OneLine, RunFailed):
+class _Failed(OneLine, RunFailed):
     """A run that did not end well."""
 
 

@@ -21,6 +21,21 @@ if TYPE_CHECKING:
     from . import SoulMagics
 
 
+class OneLine:
+    """Makes an exception one line: the cell has shown all there is to see, and our own frames are nobody's business."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]
+
+
+class Refused(OneLine, UsageError):
+    """A UsageError that a kernel reports as an error: of the plain one it only prints the words, and nbmake and nbval pass the cell."""
+
+
+# Front ends and runners read the class's name.
+Refused.__name__ = UsageError.__name__
+
+
 class Command:
     """The ground of both magics: the instance that keeps souls, session and traits, and its shell."""
 
