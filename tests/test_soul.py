@@ -529,3 +529,23 @@ def test_repr_is_short_however_long_the_soul(tmp_path):
     assert repr(soul.section("SOUL.md")) == "<Section SOUL.md: found, 3000000 bytes>"
     assert repr(soul.section("USER.md")) == "<Section USER.md: absent, no such file>"
     assert len(repr(soul.sections)) < 500
+
+
+@given(files=st.fixed_dictionaries({}, optional={name: st.text(alphabet="a\n é", max_size=12) for name in BOOTSTRAP_ORDER}))
+def test_every_line_of_the_prompt_has_its_place_in_a_file(tmp_path_factory, files):
+    home = tmp_path_factory.mktemp("lines")
+    for name, text in files.items():
+        (home / name).write_text(text, encoding="utf-8")
+    soul = compose_soul(home)
+    offset = 0
+    for number, line in enumerate(soul.text.split("\n"), 1):
+        if offset < len(soul.text):
+            assert soul.locate_line(number) == soul.locate(offset)
+        offset += len(line) + 1
+
+
+@pytest.mark.parametrize("line", [0, -1, 4])
+def test_a_line_that_the_prompt_does_not_have_is_said(tmp_path, line):
+    (tmp_path / "SOUL.md").write_text("x", encoding="utf-8")
+    with pytest.raises(IndexError, match=rf"line {line} is not in the prompt: it has 3 lines"):
+        compose_soul(tmp_path).locate_line(line)

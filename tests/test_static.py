@@ -298,3 +298,14 @@ def fetched(page):
 
     Addresses().feed(page)
     return addresses
+
+
+def test_a_change_behind_the_cap_is_told_in_both_static_faces(tmp_path):
+    (tmp_path / "SOUL.md").write_bytes(b"a" * (CAP + 10))
+    before = compose_soul(tmp_path)
+    (tmp_path / "SOUL.md").write_bytes(b"a" * (CAP + 20))
+    after = compose_soul(tmp_path)
+    seen = view(after, changes=changes(before, after), since="Since then:")
+    words = "Since then: the same prompt (SOUL.md changed only in what is not sent)"
+    assert words in soul_text(seen)
+    assert words in soul_page(seen).replace("<strong>", "").replace("</strong>", "")

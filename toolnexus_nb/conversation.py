@@ -242,7 +242,6 @@ Event = WireEvent | TurnStarted | ToolStarted | ToolFinished
 class Reply:
     """The fold of one reply's events. `finish` is None until the terminal event arrived."""
 
-    text: str = ""
     usage: Usage = Usage()
     model: str = ""
     finish: Finish | None = None

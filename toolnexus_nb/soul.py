@@ -151,6 +151,18 @@ class Soul:
         # The last span ends where the text does, so there is always one.
         return _place(next(s for s in self.sections if s.span and where < s.span[1]), where)
 
+    def locate_line(self, line: int) -> Location:
+        """Return the Location at which a line of the prompt begins; lines count from 1.
+
+        Raises IndexError for a line that the prompt does not hold.
+        """
+        lines = self.text.split("\n")
+        if not 1 <= line <= len(lines):
+            raise IndexError(f"line {line} is not in the prompt: it has {len(lines)} lines")
+        offset = sum(map(len, lines[: line - 1])) + line - 1
+        # Behind the last newline of an empty last body stands no character of its own.
+        return self.locate(min(offset, max(0, len(self.text) - 1)))
+
     def __iter__(self) -> Iterator[str | list[str]]:
         yield self.text
         yield self.found

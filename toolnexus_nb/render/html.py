@@ -16,7 +16,19 @@ from typing import Final
 
 from ..diff import SoulDiff
 from ..lint import Finding
-from .view import HIDDEN, Row, SectionView, SoulView, finding_words, lost_text, number, percent, visible_character, visible_lines
+from .view import (
+    HIDDEN,
+    Row,
+    SectionView,
+    SoulView,
+    change_words,
+    finding_words,
+    lost_text,
+    more_words,
+    percent,
+    visible_character,
+    visible_lines,
+)
 
 #: What all bodies of one static page may take, in bytes of HTML. Larger bodies end with a
 #: line that says so; the widget shows them in pages, `soul.text` holds them whole.
@@ -108,14 +120,6 @@ def section_facts(section: SectionView) -> str:
     return _list("tnx-facts", words)
 
 
-def more_words(section: SectionView, shown: int) -> str:
-    """Return the line that says how much of a body is not shown here, and how to get it."""
-    return (
-        f"the first {number(shown)} of {number(section.section.lines)} lines are shown; all of it is sent: "
-        f'print(soul.section("{section.name}").text)'
-    )
-
-
 def text_block(section: SectionView, body: str) -> str:
     """Return rows of a section as one block, its two columns of numbers as wide as the largest."""
     if not body:
@@ -190,19 +194,14 @@ def _special(found: str, at_end: bool) -> str:
 
 def changes(diff: SoulDiff | None, since: str) -> str:
     """Return what changed as one <details> per file, and how much of the prefix is still the same."""
-    if diff is None or diff.same:
+    if diff is None or not diff.files:
         return ""
     parts = "".join(
         f"<details open><summary>{escape(change.name)}: {escape(change_words(change))}</summary>{diff_block(change.diff)}</details>"
         for change in diff.files
+        if change.in_prompt
     )
     return f'<div class="tnx-changes"><strong>{escape(since)}</strong> {escape(diff.summary)}{parts}</div>'
-
-
-def change_words(change: object) -> str:
-    before, after = getattr(change, "before_status", ""), getattr(change, "after_status", "")
-    lines = f"+{getattr(change, 'added', 0)} −{getattr(change, 'removed', 0)} lines"
-    return lines if before == after else f"{before} before, {after} now, {lines}"
 
 
 def diff_block(diff: str) -> str:

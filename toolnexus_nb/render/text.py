@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from .html import change_words, more_words
-from .view import SectionView, SoulView, finding_words, lost_text, percent, visible_lines
+from .view import SectionView, SoulView, change_words, finding_words, lost_text, more_words, percent, visible_lines
 
 #: What all bodies may take together, in bytes of UTF-8: line numbers and pictures of hidden characters count.
 TEXT_BYTES: Final = 40_000
@@ -65,10 +64,10 @@ def _body(section: SectionView, limit_bytes: int) -> Iterator[str]:
 
 def _changes(view: SoulView) -> Iterator[str]:
     diff = view.changes
-    if diff is None or diff.same:
+    if diff is None or not diff.files:
         return
     yield f"{view.since} {diff.summary}"
-    for change in diff.files:
+    for change in (change for change in diff.files if change.in_prompt):
         yield f"  {change.name}: {change_words(change)}"
         lines = change.diff.splitlines()
         yield from (f"  {line}" for line in islice(lines, DIFF_LINES))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ..diff import SoulDiff
+from ..diff import FileChange, SoulDiff
 from ..lint import Finding, findings
 from ..masking import mask
 from ..soul import TRUNCATION_NOTICE, Section, Soul
@@ -244,6 +244,21 @@ def _warnings(soul: Soul, found: tuple[Finding, ...]) -> Iterator[str]:
                 else (f"{section.name} is skipped: {visible(section.reason)}")
             )
     yield from (finding_words(finding) for finding in found if finding.severity == "warning")
+
+
+def more_words(section: SectionView, shown: int) -> str:
+    """Return the line that says how much of a body is not shown here, and how to get it."""
+    return (
+        f"the first {number(shown)} of {number(section.section.lines)} lines are shown; all of it is sent: "
+        f'print(soul.section("{section.name}").text)'
+    )
+
+
+def change_words(change: FileChange) -> str:
+    """Return how much of a file changed, and its state where that is another one now."""
+    lines = f"+{change.added} −{change.removed} lines"
+    same = change.before_status == change.after_status
+    return lines if same else f"{change.before_status} before, {change.after_status} now, {lines}"
 
 
 def finding_words(finding: Finding) -> str:
