@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolnexus_nb import memory, soul
+from toolnexus_nb import memory
 from toolnexus_nb.conversation import ToolResult
 from toolnexus_nb.errors import SessionError
 from toolnexus_nb.memory import MemoryEdit, memory_tool
+from toolnexus_nb.rules import WHITE
 
 ADDED = "ok (add → MEMORY.md); loads next session"
 
@@ -58,10 +59,6 @@ def test_the_tool_is_called_memory_and_asks_for_action_and_text(tmp_path):
         "text": ("string", None),
         "with": ("string", None),
     }
-
-
-def test_its_constants_are_those_of_the_soul():
-    assert (memory.CAP_BYTES, memory._WHITE) == (soul.CAP_BYTES, soul._WHITE)
 
 
 def test_importing_it_does_not_import_filelock():
@@ -213,7 +210,7 @@ def test_any_add_keeps_the_prefix_and_undo_brings_every_byte_back(before, text):
 
 def trailing_white(data: bytes) -> int:
     """Count the trailing bytes that are white, one character at a time, as Go's DecodeLastRune goes."""
-    kept, white = data, tuple(character.encode() for character in soul._WHITE)
+    kept, white = data, tuple(character.encode() for character in WHITE)
     while kept.endswith(white):
         kept = next(kept.removesuffix(character) for character in white if kept.endswith(character))
     return len(data) - len(kept)

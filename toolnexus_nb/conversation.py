@@ -44,7 +44,7 @@ class ToolCall:
     """A call the model asked for, as it wrote it; `result` and `seconds` once it was answered.
 
     `arguments_json` is the model's own text, kept as it came, because it goes back to the
-    server with the history.
+    server with the history. So do the fields in `extra`, which only that server understands.
     """
 
     id: str
@@ -52,6 +52,7 @@ class ToolCall:
     arguments_json: str
     result: ToolResult | None = None
     seconds: float | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -93,6 +94,8 @@ class Message:
     """One entry of the history. The system prompt is not one: it belongs to the session.
 
     A "tool" message answers the call `tool_call_id`; `is_error` says that the tool failed.
+    `extra` holds fields of a reply that go back as they came, together with its reasoning, but
+    only to the server that sent them: `origin` names it.
     """
 
     role: Role
@@ -101,6 +104,8 @@ class Message:
     tool_call_id: str = ""
     is_error: bool = False
     reasoning: tuple[Reasoning, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +184,17 @@ class ModelNamed:
     model: str
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Fields that go back to the server as they came: of the call `key`, or of the message (None).
+
+    A later event's field replaces an earlier one of the same name.
+    """
+
+    fields: Mapping[str, Any]
+    key: int | None = None
+
+
 #: How a reply can end. "unknown" carries the server's word in `Finish.detail`.
 FinishReason = Literal["stop", "tool_calls", "length", "refused", "unknown"]
 
@@ -233,8 +249,8 @@ class ToolFinished:
     call: ToolCall
 
 
-ReplyEvent = TextDelta | ReasoningDelta | ToolCallDelta | UsageReport | ModelNamed | Finish
-WireEvent = ReplyEvent | Waiting | Notice
+ReplyEvent = TextDelta | ReasoningDelta | ToolCallDelta | UsageReport | ModelNamed | Kept | Notice | Finish
+WireEvent = ReplyEvent | Waiting
 Event = WireEvent | TurnStarted | ToolStarted | ToolFinished
 
 
@@ -248,17 +264,16 @@ class Reply:
     _texts: list[str] = field(default_factory=list)
     _calls: dict[int, list[str]] = field(default_factory=dict)
     _arguments: dict[int, list[str]] = field(default_factory=dict)
-    _reasoning: dict[int, list[str]] = field(default_factory=dict)
+    _reasoning: dict[int, tuple[list[str], list[str], list[str]]] = field(default_factory=dict)
+    _kept: dict[int | None, dict[str, Any]] = field(default_factory=dict)
 
     def add(self, event: ReplyEvent) -> None:
         match event:
             case TextDelta(text):
                 self._texts.append(text)
             case ReasoningDelta(text, block, signature, redacted):
-                kept = self._reasoning.setdefault(block, ["", "", ""])
-                kept[0] += text
-                kept[1] += signature
-                kept[2] += redacted
+                for pieces, piece in zip(self._reasoning.setdefault(block, ([], [], [])), (text, signature, redacted), strict=True):
+                    pieces.append(piece)
             case ToolCallDelta(key, id_, name, arguments):
                 call = self._calls.setdefault(key, ["", ""])
                 call[0] = call[0] or id_
@@ -268,16 +283,19 @@ class Reply:
                 self.usage = self.usage.updated(usage)
             case ModelNamed(model):
                 self.model = model
+            case Kept(fields_, key):
+                self._kept.setdefault(key, {}).update(fields_)
             case Finish():
                 self.finish = event
 
     def message(self) -> Message:
         """Return what has arrived as an assistant message; an id is made up where none came."""
         calls = tuple(
-            ToolCall(id_ or f"call_{key}", name, "".join(self._arguments[key])) for key, (id_, name) in sorted(self._calls.items())
+            ToolCall(id_ or f"call_{key}", name, "".join(self._arguments[key]), extra=self._kept.get(key, {}))
+            for key, (id_, name) in sorted(self._calls.items())
         )
-        reasoning = tuple(Reasoning(*parts) for _, parts in sorted(self._reasoning.items()))
-        return Message("assistant", "".join(self._texts), calls, reasoning=reasoning)
+        reasoning = tuple(Reasoning(*map("".join, parts)) for _, parts in sorted(self._reasoning.items()))
+        return Message("assistant", "".join(self._texts), calls, reasoning=reasoning, extra=self._kept.get(None, {}))
 
 
 #: Statuses that mean the model did not get to answer.

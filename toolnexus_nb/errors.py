@@ -11,6 +11,8 @@ ToolnexusError
 │   ├── Stalled           no byte arrived for `timeout_seconds`
 │   ├── Refused           an HTTP error status (`status`, `retry_after`)
 │   ├── StreamCut         the stream ended without its terminal event
+│   ├── TooLong           an event or a reply beyond the cap
+│   ├── DeadlinePassed    the time the caller gave to the whole run is over
 │   └── BadReply          an answer that is not of the dialect, or an error inside it
 └── RunFailed             a run that did not end `done` (`run` holds what it has)
 """
@@ -71,6 +73,14 @@ class Refused(WireError):
 
 class StreamCut(WireError):
     """The stream ended without its terminal event: what arrived is not the whole reply."""
+
+
+class TooLong(WireError):
+    """An event, or a whole reply, is longer than the cap: what came before it is kept."""
+
+
+class DeadlinePassed(WireError):
+    """The time the caller gave to the whole run is over: what had arrived is kept."""
 
 
 class BadReply(WireError):

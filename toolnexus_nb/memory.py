@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from . import disk
 from .conversation import Tool, ToolResult
 from .errors import SessionError
+from .rules import CAP_BYTES, WHITE
 
 FILES: Final = {"self": "MEMORY.md", "user": "USER.md"}
 ACTIONS: Final = ("add", "replace", "remove")
@@ -28,9 +29,6 @@ ACTIONS: Final = ("add", "replace", "remove")
 LOCK_SECONDS: Final = 10.0
 #: A temporary file this long without a write belongs to a process that was killed.
 STALE_SECONDS: Final = 60.0
-#: soul.CAP_BYTES and soul._WHITE once more: memory stands beside soul, not above it. A test holds them equal.
-CAP_BYTES: Final = 2_097_152
-_WHITE: Final = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 
 _POLL_SECONDS: Final = 0.005
 _LOCK_NAME: Final = ".toolnexus.lock"
@@ -239,7 +237,7 @@ def _added(before: bytes, text: str) -> bytes:
     Bytes that are not UTF-8 pass through "surrogateescape" unchanged, and none of them is white.
     A file that has CRLF anywhere gets its new line ends as CRLF; the entry's own stay as given.
     """
-    kept = before.decode(errors="surrogateescape").rstrip(_WHITE).encode(errors="surrogateescape")
+    kept = before.decode(errors="surrogateescape").rstrip(WHITE).encode(errors="surrogateescape")
     end = b"\r\n" if b"\r\n" in before else b"\n"
     return kept + (end if kept else b"") + b"- " + text.encode() + end
 

@@ -9,9 +9,9 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-TRUNCATION_NOTICE: Final = "\n[truncated: exceeds 2 MB bootstrap cap]"
+from .rules import TRUNCATION_NOTICE
 
 Status = Literal["found", "absent", "unreadable", "not_regular"]
 

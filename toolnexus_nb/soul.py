@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, overload
 
 from . import disk
-from .section import TRUNCATION_NOTICE, Location, Section, Status, Truncation, resolved
+from .rules import BOOTSTRAP_ORDER, CAP_BYTES, TRUNCATION_NOTICE, WHITE
+from .section import Location, Section, Status, Truncation, resolved
 
 __all__ = [
     "BOOTSTRAP_ORDER",
@@ -29,24 +30,12 @@ __all__ = [
     "compose_soul",
 ]
 
-BOOTSTRAP_ORDER: Final = (
-    "AGENTS.md",
-    "SOUL.md",
-    "IDENTITY.md",
-    "USER.md",
-    "TOOLS.md",
-    "HEARTBEAT.md",
-    "MEMORY.md",
-)
-CAP_BYTES: Final = 2_097_152
 #: How much of the text behind the cap is read, to show what was lost.
 LOST_HEAD_BYTES: Final = 1_024
 _READ_BYTES: Final = CAP_BYTES + LOST_HEAD_BYTES
 
-# Go's unicode.IsSpace. str.strip() would also take U+001C-001F, which Go keeps.
-_WHITE: Final = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 _ASCII_WHITE: Final = b"\t\n\v\f\r "
-_WIDE_WHITE: Final = tuple(character.encode() for character in _WHITE if not character.isascii())
+_WIDE_WHITE: Final = tuple(character.encode() for character in WHITE if not character.isascii())
 #: What stands between a heading and its body, and between two sections.
 _GAP: Final = b"\n\n"
 _HEADINGS: Final = tuple((name, f"## {name}".encode()) for name in BOOTSTRAP_ORDER)
@@ -212,7 +201,7 @@ def _body(reading: disk.Capped) -> bytes:
     body = data.strip(_ASCII_WHITE)
     # The ends are looked at first: nearly always they are ASCII, and no wider white space is.
     if body and (body[0] > 0x7F or body[-1] > 0x7F) and (body.startswith(_WIDE_WHITE) or body.endswith(_WIDE_WHITE)):
-        return _decode(body)[0].strip(_WHITE).encode()
+        return _decode(body)[0].strip(WHITE).encode()
     return body
 
 
@@ -254,7 +243,7 @@ def _section(name: str, root: str, reading: disk.Capped, start: int) -> Section:
         first_replaced_byte=first_bad,
         truncation=_truncation(reading, decoded) if size > CAP_BYTES else None,
         link_target=target,
-        lead=decoded[: len(decoded) - len(decoded.lstrip(_WHITE))],
+        lead=decoded[: len(decoded) - len(decoded.lstrip(WHITE))],
     )
 
 

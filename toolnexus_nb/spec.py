@@ -20,10 +20,11 @@ MemoryMode = Literal["on", "ask", "off"]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a run may use at most; None leaves the limit to Options, or open."""
+    """What a run may use at most; None leaves the limit to Options, or open. `seconds` is wall time."""
 
     max_tokens: int | None = None
     max_turns: int | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,12 @@ class Options:
     model            a name as for `-m` (`openai:gpt-4o`, `local`, `mirror` …); "" takes the Spec's
     base_url, style  any server by address; style "openai" (default) or "anthropic"
     api_key          "" takes it from the environment at call time; never in repr
+    headers          more HTTP headers, for instance {"api-key": "…"}; never in repr
     transport        an httpx.BaseTransport that answers in place of the network
     tools            more tools, after the Spec's
     max_turns        requests per run, 10
     timeout_seconds  of silence, not of the whole run; 120
+    deadline_seconds of the whole run, by the clock; None leaves it to the Spec's budget, or open
     retries          before the first byte of an answer; 2
     params           merged into the request body, for instance {"temperature": 0}
     memory           on | ask (`confirm` is called before a write) | off
@@ -73,10 +76,12 @@ class Options:
     base_url: str = ""
     style: str = ""
     api_key: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     transport: httpx.BaseTransport | None = None
     tools: Sequence[Tool | Callable[..., Any]] = ()
     max_turns: int = 10
     timeout_seconds: float = 120.0
+    deadline_seconds: float | None = None
     retries: int = 2
     params: Mapping[str, Any] = field(default_factory=dict)
     memory: MemoryMode = "on"

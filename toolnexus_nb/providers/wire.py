@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
+from urllib.parse import parse_qsl, urlsplit
 
 from ..conversation import Message, ReplyEvent, Tool
 
@@ -16,14 +17,28 @@ Style = Literal["openai", "anthropic"]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a model is reached: dialect, address, the model's name there, the key (never in repr)."""
+    """Where a model is reached: dialect, address, the model's name there, the key and other headers (never in repr)."""
 
     style: Style
-    base_url: str
+    #: Not in repr either: its query may hold a key.
+    base_url: str = field(repr=False)
     model: str
     api_key: str = field(default="", repr=False)
     #: "local" or "mirror" when the model is embedded and `base_url` is not used.
     embedded: str = ""
+    #: Sent with every request; the values are secret.
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def origin(self) -> str:
+        """What tells one server from another in a history: dialect and address, without its query."""
+        return f"{self.style} {self.base_url.partition('?')[0]}"
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values that must never be shown, the longest first."""
+        query = [value for _, value in parse_qsl(urlsplit(self.base_url).query)]
+        return tuple(sorted({self.api_key, *self.headers.values(), *query} - {""}, key=len, reverse=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +61,9 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """One POST: address, headers (never in repr: they hold the key), JSON body."""
+    """One POST: address, headers, JSON body. None is in repr: address and headers may hold a key."""
 
-    url: str
+    url: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     body: Mapping[str, Any] = field(repr=False)
 

@@ -15,17 +15,9 @@ from typing import Final, NamedTuple
 from ..diff import FileChange, SoulDiff
 from ..lint import Finding, findings
 from ..masking import mask
-from ..soul import TRUNCATION_NOTICE, Section, Soul
+from ..rules import ROLES, TRUNCATION_NOTICE
+from ..soul import Section, Soul
 
-ROLES: Final = {
-    "AGENTS.md": "operating instructions",
-    "SOUL.md": "identity and voice",
-    "IDENTITY.md": "who the agent is",
-    "USER.md": "model of the user",
-    "TOOLS.md": "tool guidance",
-    "HEARTBEAT.md": "what to do on a heartbeat",
-    "MEMORY.md": "long-term notes",
-}
 CHARACTERS_PER_TOKEN: Final = 4
 #: A tokenizer takes seconds for megabytes; a longer text is estimated.
 EXACT_CHARACTERS: Final = 100_000
