@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolnexus_nb.masking import Secret, mask, secret_spans
+from toolnexus_nb.masking import Secret, mask, mask_pair, secret_spans
 
 # Put together here, so that no line of this file looks like a key to a scanner.
 _RANDOM = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hI6kL9n"
@@ -126,3 +126,20 @@ def test_spans_are_in_order_and_do_not_overlap(text: str) -> None:
 @pytest.mark.parametrize("piece", ["token=a1", "token=", "eyJ", "eyJa1.", "://a:", "password='", _PIECES[-1], "密码：", "bearer a1"])
 def test_hostile_text_is_masked_on_one_line(piece: str) -> None:
     assert "\n" not in mask(piece * (200_000 // len(piece)))
+
+
+def test_a_pair_says_which_secret_changed_and_keeps_different_ones_apart():
+    before = "password: hunter2xyz9\npassword: other44abc\n"
+    after = "password: other44abc\npassword: hunter3xyz9\n"
+    assert mask_pair(before, before) == (("password: [masked: password]\npassword: [masked: password 2]\n",) * 2)
+    assert mask_pair(before, after)[1] == "password: [masked: password 2]\npassword: [masked: password, changed]\n"
+
+
+_LINES = st.lists(st.sampled_from(["password: hunter2xyz9", "password: other44abc", "token: a1b2c3d4e5f6", "plain"]), max_size=6)
+
+
+@given(_LINES.map("\n".join), _LINES.map("\n".join))
+def test_masked_lines_differ_exactly_where_the_lines_do(before, after):
+    masked = mask_pair(before, after)
+    pairs = zip(before.split("\n"), after.split("\n"), *(text.split("\n") for text in masked), strict=False)
+    assert all((old == new) == (shown_old == shown_new) for old, new, shown_old, shown_new in pairs)

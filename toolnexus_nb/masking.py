@@ -7,7 +7,8 @@ Every pattern is linear: a run is entered once (look-behind) and never given bac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -104,9 +105,31 @@ def secret_spans(text: str, most: int | None = None) -> list[Secret]:
 
 def mask(text: str) -> str:
     """Return the text with every secret replaced by `[masked: <kind>]`; the number of lines stays."""
+    return _masked(text, {})
+
+
+def mask_pair(before: str, after: str) -> tuple[str, str]:
+    """Return two versions of a text masked so that they can be compared.
+
+    Different secrets stay different (`[masked: password]`, `[masked: password 2]`), and one
+    that only `after` holds says so: `[masked: password, changed]`.
+    """
+    labels: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for text, note in ((before, ""), (after, ", changed")):
+        for start, end, kind in secret_spans(text):
+            if text[start:end] not in labels:
+                counts[kind + note] += 1
+                count = counts[kind + note]
+                labels[text[start:end]] = kind + note + (f" {count}" if count > 1 else "")
+    return _masked(before, labels), _masked(after, labels)
+
+
+def _masked(text: str, labels: Mapping[str, str]) -> str:
     parts, last = [], 0
     for start, end, kind in secret_spans(text):
-        parts += [text[last:start], f"[masked: {kind}]", "\n" * text.count("\n", start, end)]
+        label = labels.get(text[start:end], kind)
+        parts += [text[last:start], f"[masked: {label}]", "\n" * text.count("\n", start, end)]
         last = end
     return "".join(parts) + text[last:]
 
