@@ -1,9 +1,12 @@
-"""Fixtures that several files share: a small persona, a shell with the extension loaded."""
+"""Fixtures that several files share: a small persona, a shell with the extension loaded, cells typed into it."""
 
 import atexit
 import os
 
 import pytest
+from IPython.core.error import UsageError
+
+from toolnexus_nb.errors import RunFailed
 
 # Written by the project for its tests: no real persona is copied.
 PERSONA = {
@@ -51,3 +54,62 @@ def shell(tmp_path, monkeypatch):
     # What a shell does when its process ends: a collection of all garbage, 0.3 s with the whole of pytest loaded.
     atexit.unregister(shell.atexit_operations)
     InteractiveShell.clear_instance()
+
+
+def persona(path, soul="You are another.\n"):
+    path.mkdir(parents=True)
+    (path / "SOUL.md").write_text(soul, encoding="utf-8")
+    return path
+
+
+class Typed:
+    """A shell in which cells are typed: `out` and `err` are what the last one printed."""
+
+    def __init__(self, shell, capsys):
+        self.shell, self.capsys = shell, capsys
+        self.out = self.err = ""
+
+    def __call__(self, cell):
+        """Run a cell and return what came of it."""
+        self.capsys.readouterr()
+        done = self.shell.run_cell(cell, store_history=True)
+        self.out, self.err = self.capsys.readouterr()
+        return done
+
+    def ok(self, cell):
+        """Run a cell that must succeed and return what it printed."""
+        assert self(cell).success, self.out + self.err
+        return self.out
+
+    def refused(self, cell):
+        """Run a cell that must be refused in one line and return that line."""
+        error = self(cell).error_in_exec
+        assert isinstance(error, UsageError), self.out + self.err
+        assert (self.out, self.err) == (f"UsageError: {error}\n", "")
+        assert "\n" not in str(error)
+        return str(error)
+
+    def failed(self, cell):
+        """Run a cell whose run must fail and return the error; its traceback is one line, the last."""
+        error = self(cell).error_in_exec
+        assert isinstance(error, RunFailed), self.out + self.err
+        assert self.out.endswith(f"\nRunFailed: {error}\n")
+        return error
+
+    def __getitem__(self, name):
+        return self.shell.user_ns[name]
+
+    @property
+    def magics(self):
+        (magics,) = [known for known in self.shell.configurables if type(known).__name__ == "SoulMagics"]
+        return magics
+
+
+@pytest.fixture
+def typed(shell, capsys, kip, monkeypatch):
+    """A shell whose working directory holds the persona `kip`; no key is in the environment, the model is the mirror."""
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    typed = Typed(shell, capsys)
+    typed("%config SoulMagics.model = 'mirror'")
+    return typed

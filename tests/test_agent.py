@@ -16,9 +16,9 @@ from toolnexus_nb import Agent, Budget, Options, Spec, compose_soul, from_dir
 from toolnexus_nb.conversation import Message, Run, TextDelta, ToolCall, ToolFinished, ToolResult, ToolStarted, TurnStarted, Usage
 from toolnexus_nb.embedded import Embedded, default_name
 from toolnexus_nb.embedded.mirror import MirrorTransport
-from toolnexus_nb.errors import LocalModelError, MissingKeyError, ModelError, PersonaError, RunFailed
+from toolnexus_nb.errors import LocalModelError, MissingKeyError, ModelError, PersonaError, PromptError, RunFailed
 from toolnexus_nb.providers import Endpoint, provider
-from toolnexus_nb.turns import Plan, Turns
+from toolnexus_nb.turns import MOST_CALLS, Plan, Turns
 
 STYLES = ("openai", "anthropic")
 SOUL = "You are Kip.\r\nTerse — naïve 🜁.  "
@@ -755,3 +755,67 @@ def test_a_write_carries_its_diff_for_the_person_and_not_for_the_model(kip):
 def test_whatever_happens_the_history_is_accepted_by_both_dialects(style, orders):
     done = run(MirrorTransport(), tide, prompt="\n".join([*orders, "hello"]), style=style, max_turns=3)
     assert accepted(done)
+
+
+# --- limits that hold whatever a model does ------------------------------------------------------
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_reply_with_thousands_of_calls_runs_the_first_and_ends_there(style):
+    told = []
+    calls = [(f"c{n}", "note", json.dumps({"text": str(n)})) for n in range(2_000)]
+
+    def note(text: str) -> str:
+        told.append(text)
+        return "ok"
+
+    ended = run(Scripted(said(style, calls=calls, reason="stop")), note, style=style)
+    assert (ended.status, ended.limit) == ("incomplete", "tool_calls")
+    assert told == [str(n) for n in range(MOST_CALLS)]
+    assert ended.notices == (f"the reply asked for 2000 tool calls: the first {MOST_CALLS} were run, the rest were not",)
+    assert accepted(ended)
+
+
+def test_the_most_calls_of_a_reply_are_all_run():
+    calls = [(f"c{n}", "note", json.dumps({"text": str(n)})) for n in range(MOST_CALLS)]
+    ended = run(Scripted(said("openai", calls=calls, reason="tool_calls"), said("openai", "noted")), as_note)
+    assert (ended.status, ended.text, len(ended.tool_calls)) == ("done", "noted", MOST_CALLS)
+
+
+def as_note(text: str) -> str:
+    return f"noted {text}"
+
+
+@pytest.mark.parametrize("where", ["options", "budget"])
+def test_a_run_ends_by_the_clock_with_what_it_has(where):
+    import time
+
+    def slow(text: str) -> str:
+        time.sleep(0.05)
+        return text
+
+    limit = {"deadline_seconds": 0.03} if where == "options" else {"budget": Budget(seconds=0.03)}
+    ended = run(Scripted(said("openai", "I look", calls=[("c1", "slow", '{"text": "x"}')], reason="tool_calls")), slow, **limit)
+    assert (ended.status, ended.limit, ended.text) == ("incomplete", "seconds", "I look")
+    assert accepted(ended)
+
+
+@pytest.mark.parametrize("prompt", ["", "  ", "\n\t"])
+def test_a_blank_prompt_is_refused_in_one_line_and_nothing_is_sent(prompt):
+    transport = Scripted()
+    with pytest.raises(PromptError, match=r"^the prompt is blank: there is nothing to send: write a message$"):
+        run(transport, prompt=prompt)
+    assert transport.bodies == []
+
+
+def test_a_call_written_as_text_is_said_to_have_run_nothing():
+    ended = run(Scripted(said("openai", '<tool_call>{"name": "as_note", "arguments": {"text": "x"}}</tool_call>')), as_note)
+    assert ended.status == "done"
+    assert [notice for notice in ended.notices if "wrote a call of as_note as text, so nothing was run" in notice]
+
+
+def test_a_prompt_that_got_no_answer_is_sent_once():
+    transport = Scripted(httpx.Response(400, json={}), said("openai", "hello"))
+    failed = run(transport, prompt="hello")
+    run(transport, prompt="hello", history=failed.messages)
+    assert [message["content"] for message in transport.bodies[1]["messages"] if message["role"] == "user"] == ["hello"]

@@ -7,79 +7,18 @@ import re
 import traceback
 
 import pytest
+from conftest import persona
 from IPython.core.completer import provisionalcompleter
-from IPython.core.error import UsageError
 from wire_server import WireServer, hang, json_reply, sse, status
 
 from toolnexus_nb import Soul, compose_soul
 from toolnexus_nb.conversation import Notice, ReasoningDelta, Run, TextDelta, ToolCallDelta, Usage, UsageReport
-from toolnexus_nb.errors import RunFailed
 from toolnexus_nb.live import CellLive
 
 SAID = "This is the mirror."
 
 KEY = "sk-fake-Q7mZ2xKpW9vT4bNc8dLr"
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY")
 HELLO = {"model": "m-1", "choices": [{"index": 0, "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}]}
-
-
-class Typed:
-    """A shell in which cells are typed: `out` and `err` are what the last one printed."""
-
-    def __init__(self, shell, capsys):
-        self.shell, self.capsys = shell, capsys
-        self.out = self.err = ""
-
-    def __call__(self, cell):
-        """Run a cell and return what came of it."""
-        self.capsys.readouterr()
-        done = self.shell.run_cell(cell, store_history=True)
-        self.out, self.err = self.capsys.readouterr()
-        return done
-
-    def ok(self, cell):
-        """Run a cell that must succeed and return what it printed."""
-        assert self(cell).success, self.out + self.err
-        return self.out
-
-    def refused(self, cell):
-        """Run a cell that must be refused in one line and return that line."""
-        error = self(cell).error_in_exec
-        assert isinstance(error, UsageError), self.out + self.err
-        assert (self.out, self.err) == (f"UsageError: {error}\n", "")
-        assert "\n" not in str(error)
-        return str(error)
-
-    def failed(self, cell):
-        """Run a cell whose run must fail and return the error; its traceback is one line, the last."""
-        error = self(cell).error_in_exec
-        assert isinstance(error, RunFailed), self.out + self.err
-        assert self.out.endswith(f"\nRunFailed: {error}\n")
-        return error
-
-    def __getitem__(self, name):
-        return self.shell.user_ns[name]
-
-    @property
-    def magics(self):
-        (magics,) = [known for known in self.shell.configurables if type(known).__name__ == "SoulMagics"]
-        return magics
-
-
-@pytest.fixture
-def typed(shell, capsys, kip, monkeypatch):
-    """A shell whose working directory holds the persona `kip`; no key is in the environment, the model is the mirror."""
-    for name in KEYS:
-        monkeypatch.delenv(name, raising=False)
-    typed = Typed(shell, capsys)
-    typed("%config SoulMagics.model = 'mirror'")
-    return typed
-
-
-def persona(path, soul="You are another.\n"):
-    path.mkdir(parents=True)
-    (path / "SOUL.md").write_text(soul, encoding="utf-8")
-    return path
 
 
 def quoted(out):
@@ -385,7 +324,7 @@ def test_a_write_is_shown_as_a_diff_and_undone(typed, kip):
     assert "MEMORY.md changed on disk since this soul was composed" in out
     assert typed.ok("%agent --undo") == "undone: add → MEMORY.md\n"
     assert (kip / "MEMORY.md").read_bytes() == before
-    assert typed.refused("%agent --undo") == "nothing to undo: this session has written no memory"
+    assert typed.refused("%agent --undo") == "nothing to undo: no memory has been written"
 
 
 @pytest.mark.parametrize(("answer", "written"), [("y", True), ("", False), ("no", False)])
@@ -441,7 +380,8 @@ def test_the_history_is_shown_and_forgotten(typed):
 
 def test_a_conversation_is_saved_loaded_and_continued(typed):
     typed.ok("%%agent kip -o one\nfirst")
-    assert typed.ok('%agent --save "my talk.json"') == "saved: my talk.json\n"
+    saved = "saved: my talk.json: it holds the soul and the messages as they are, secrets included\n"
+    assert typed.ok('%agent --save "my talk.json"') == saved
     typed.ok("%reload_ext toolnexus_nb")
     typed.ok("%config SoulMagics.model = 'mirror'")
     assert "1 run, 1 turn" in typed.ok('%agent --load "my talk.json"')

@@ -6,12 +6,14 @@ import json
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from toolnexus_nb import Options, Session, from_dir
-from toolnexus_nb.conversation import Message, Reasoning, Usage
+from toolnexus_nb import Agent, Options, Session, Spec, from_dir
+from toolnexus_nb.conversation import Message, Notice, Reasoning, Usage
 from toolnexus_nb.embedded.mirror import MirrorTransport
-from toolnexus_nb.errors import SessionError
-from toolnexus_nb.session import load
+from toolnexus_nb.errors import ModelError, SessionError
+from toolnexus_nb.session import load, undo
 
 KEY = "sk-fake-Q7mZ2xKpW9vT4bNc8dLr"
 
@@ -27,14 +29,22 @@ class Heard(MirrorTransport):
         return super().handle_request(request)
 
 
-def say(session, prompt, **options):
-    """Run one prompt in a session and return the Run."""
-    stream = session.stream(prompt, Options(**{"transport": MirrorTransport(), "model": "m", **options}))
+def streamed(session, prompt, *, cell="", **options):
+    """Run one prompt in a session and return its events and the Run."""
+    stream, events = session.stream(prompt, Options(**{"transport": MirrorTransport(), "model": "m", **options}), cell), []
     while True:
         try:
-            next(stream)
+            events.append(next(stream))
         except StopIteration as end:
-            return end.value
+            return events, end.value
+
+
+def say(session, prompt, **options):
+    return streamed(session, prompt, **options)[1]
+
+
+def events_of(session, prompt, **options):
+    return streamed(session, prompt, **options)[0]
 
 
 def texts(body):
@@ -107,7 +117,7 @@ def test_writes_are_undone_from_the_last(kip):
     assert not (kip / "USER.md").exists()
     assert session.undo().file == "MEMORY.md"
     assert (kip / "MEMORY.md").read_bytes() == before
-    with pytest.raises(SessionError, match=r"^nothing to undo: this session has written no memory$"):
+    with pytest.raises(SessionError, match=r"^nothing to undo: no memory has been written$"):
         session.undo()
 
 
@@ -140,7 +150,7 @@ def test_what_was_saved_is_loaded(kip, tmp_path):
     assert again.messages == session.messages
     assert Reasoning("hm") in [block for message in again.messages for block in message.reasoning]
     assert (again.model, again.usage, again.turns, again.runs) == (session.model, session.usage, session.turns, session.runs)
-    assert (again.agent.name, again.agent.home, again.agent.spec.does) == ("kip", str(kip), session.agent.spec.does)
+    assert (again.agent.name, again.agent.home, again.agent.spec.tools) == ("kip", "", ())
     assert again.agent.spec.digest == session.agent.spec.digest
 
 
@@ -148,7 +158,7 @@ def test_a_loaded_conversation_continues_with_its_own_soul_and_memory(kip, tmp_p
     session = eventful(kip)
     session.save(tmp_path / "talk.json")
     (kip / "SOUL.md").write_text("You are another.\n")
-    again, transport = load(tmp_path / "talk.json"), Heard()
+    again, transport = load(tmp_path / "talk.json", kip), Heard()
     say(again, "/memory add from the second day", transport=transport)
     assert transport.bodies[0]["messages"][0]["content"] == session.agent.spec.prompt
     assert (kip / "MEMORY.md").read_text(encoding="utf-8").endswith("- from the second day\n")
@@ -194,7 +204,7 @@ def test_what_cannot_be_written_is_one_line(tmp_path, kip):
         (b'"x"', "not a saved session"),
         (b"\xff\xfe", "not a saved session"),
         (b"[" * 100_000, "not a saved session"),
-        (b'{"format": "toolnexus_nb session", "version": 2}', "not a session of version 1"),
+        (b'{"format": "toolnexus_nb session", "version": 3}', "not a saved session: its version is 3, this program reads 2"),
         (b'{"format": "toolnexus_nb session", "version": 1, "name": "x"}', "not a saved session"),
     ],
 )
@@ -206,20 +216,159 @@ def test_what_is_no_session_is_one_line(tmp_path, content, words):
     assert "\n" not in str(caught.value)
 
 
+def message(role, **facts):
+    return {"role": role, "text": "x", "tool_calls": [], "tool_call_id": "", "is_error": False, "reasoning": [], **facts}
+
+
+CALL = {"id": "c1", "name": "memory", "arguments_json": "{}"}
+
+
 @pytest.mark.parametrize(
-    "spoil",
+    ("spoil", "words"),
     [
-        {"messages": [{"role": "user"}]},
-        {"messages": [7]},
-        {"messages": None},
-        {"usage": {"prompt": 1, "more": 2}},
-        {"turns": "many"},
-        {"usage": []},
+        ({"messages": [{"role": "user"}]}, "not a saved session"),
+        ({"messages": [7]}, "message 1 is a number"),
+        ({"messages": None}, "its messages is missing, not a list"),
+        ({"messages": [message("system")]}, "message 1 has the role 'system'"),
+        ({"messages": [message("user", text=7)]}, "its text is a number, not text"),
+        ({"messages": [message("user", tool_calls=[CALL])]}, "message 1 calls tools, and is of the user"),
+        ({"messages": [message("tool", tool_call_id="c9")]}, "message 1 answers a call that nobody made"),
+        ({"messages": [message("assistant", tool_calls=[CALL])]}, "its last call is not answered"),
+        ({"messages": [message("assistant", tool_calls=[CALL]), message("user")]}, "message 2 comes before a call is answered"),
+        ({"messages": [message("assistant", tool_calls=["x"])]}, "not a saved session"),
+        ({"messages": [message("assistant", extra=[])]}, "its extra is a list, not an object"),
+        ({"usage": {"prompt": True}}, "its prompt is no count"),
+        ({"usage": {"prompt": -1}}, "its prompt is no count"),
+        ({"usage": {"prompt": 1.5}}, "its prompt is no count"),
+        ({"turns": "many"}, "its turns is no count"),
+        ({"usage": []}, "its usage is a list, not an object"),
+        ({"soul": None}, "its soul is missing, not text"),
+        ({"name": ["x"]}, "its name is a list, not text"),
     ],
 )
-def test_a_session_that_was_tampered_with_is_one_line(kip, tmp_path, spoil):
+def test_a_session_that_was_tampered_with_is_one_line(kip, tmp_path, spoil, words):
     Session(from_dir(kip)).save(tmp_path / "talk.json")
     state = json.loads((tmp_path / "talk.json").read_text()) | spoil
     (tmp_path / "talk.json").write_text(json.dumps(state))
+    with pytest.raises(SessionError, match="not a saved session") as caught:
+        load(tmp_path / "talk.json")
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("number", ["1e400", "NaN", "-Infinity", "9" * 5000])
+def test_a_number_that_json_cannot_say_is_refused(kip, tmp_path, number):
+    Session(from_dir(kip)).save(tmp_path / "talk.json")
+    text = (tmp_path / "talk.json").read_text().replace('"turns": 0', f'"turns": {number}')
+    (tmp_path / "talk.json").write_text(text)
     with pytest.raises(SessionError, match="not a saved session"):
         load(tmp_path / "talk.json")
+
+
+_VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=3), lambda inner: st.lists(inner, max_size=3))
+
+
+@given(_VALUES, st.sampled_from(["name", "model", "soul", "messages", "usage", "turns", "runs"]))
+def test_whatever_a_field_holds_the_file_is_read_or_refused_in_one_line(tmp_path_factory, value, name):
+    path = tmp_path_factory.mktemp("talk") / "talk.json"
+    Session(Agent("kip", Spec(soul="You are Kip."))).save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
+    try:
+        assert isinstance(load(path), Session)
+    except SessionError as error:
+        assert str(error).startswith(str(path))
+        assert "\n" not in str(error)
+
+
+# --- where a file may be written -----------------------------------------------------------------
+
+
+def test_a_loaded_session_writes_no_memory_unless_a_directory_is_named(kip, tmp_path):
+    eventful(kip).save(tmp_path / "talk.json")
+    state = json.loads((tmp_path / "talk.json").read_text())
+    (tmp_path / "talk.json").write_text(json.dumps(state | {"home": str(kip)}))
+    before = (kip / "MEMORY.md").read_bytes()
+    run = say(load(tmp_path / "talk.json"), "/memory add from a stranger")
+    assert run.tool_calls[-1].result.text == "unknown tool: memory: there is none"
+    assert (kip / "MEMORY.md").read_bytes() == before
+
+
+def test_a_session_file_is_its_owners_alone_and_names_no_path(kip, tmp_path):
+    session = Session(from_dir(kip))
+    say(session, "hello")
+    (tmp_path / "talk.json").write_text('{"format": "toolnexus_nb session"}')
+    (tmp_path / "talk.json").chmod(0o644)
+    session.save(tmp_path / "talk.json")
+    assert (tmp_path / "talk.json").stat().st_mode & 0o777 == 0o600
+    assert str(tmp_path) not in (tmp_path / "talk.json").read_text()
+
+
+@pytest.mark.parametrize("name", ["kip/SOUL.md", "link.json", "kip", "dangling.json"])
+def test_what_is_no_session_is_not_replaced_without_force(kip, tmp_path, name):
+    (tmp_path / "link.json").symlink_to(kip / "SOUL.md")
+    (tmp_path / "dangling.json").symlink_to(tmp_path / "nowhere.json")
+    before = (kip / "SOUL.md").read_bytes()
+    with pytest.raises(SessionError, match=r"exists and is not a saved session: name another file, or add --force"):
+        Session(from_dir(kip)).save(tmp_path / name)
+    assert (kip / "SOUL.md").read_bytes() == before
+
+
+def test_force_replaces_it(kip, tmp_path):
+    (tmp_path / "notes.json").write_text("mine")
+    Session(from_dir(kip)).save(tmp_path / "notes.json", force=True)
+    assert load(tmp_path / "notes.json").agent.name == "kip"
+
+
+# --- a cell run again ----------------------------------------------------------------------------
+
+
+def prompts(session):
+    return [message.text for message in session.messages if message.role == "user"]
+
+
+def test_a_cell_run_again_replaces_its_own_turn_and_those_behind_it(kip):
+    session = Session(from_dir(kip))
+    for prompt, cell in (("one", "a"), ("two", "b"), ("three", "c")):
+        say(session, prompt, cell=cell)
+    kept = session.fork()
+    notices = [event.text for event in events_of(session, "two again", cell="b") if isinstance(event, Notice)]
+    assert notices == ["this cell's earlier turn is replaced and 1 later turn is dropped; %agent --fork NAME, before, keeps a branch"]
+    assert (prompts(session), session.runs, session.turns) == (["one", "two again"], 2, 2)
+    assert (prompts(kept), kept.runs) == (["one", "two", "three"], 3)
+    say(session, "three", cell="c")
+    say(session, "three!", cell="c")
+    assert prompts(session) == ["one", "two again", "three!"]
+    assert texts(session.request("two!", Options(transport=MirrorTransport(), model="m"), "b").body) == ["one", "two!"]
+
+
+def test_without_a_cell_every_prompt_is_a_turn_of_its_own(kip):
+    session = Session(from_dir(kip))
+    say(session, "one")
+    say(session, "one more")
+    assert prompts(session) == ["one", "one more"]
+
+
+def test_what_keeps_a_run_from_starting_leaves_the_conversation_as_it_was(kip):
+    session = Session(from_dir(kip))
+    say(session, "one", cell="a")
+    with pytest.raises(ModelError):
+        say(session, "again", cell="a", model="nowhere", transport=None)
+    assert prompts(session) == ["one"]
+
+
+def test_a_prompt_that_got_no_answer_is_not_sent_twice(kip):
+    session, transport = Session(from_dir(kip)), Heard()
+    assert say(session, "hello", transport=httpx.MockTransport(lambda _: httpx.Response(401))).status == "error"
+    say(session, "hello", transport=transport)
+    assert texts(transport.bodies[0]) == ["hello"]
+    assert prompts(session) == ["hello"]
+
+
+def test_writes_of_sessions_that_share_a_list_are_undone_in_order(kip):
+    before, edits = (kip / "MEMORY.md").read_bytes(), []
+    say(Session(from_dir(kip), edits=edits), "/memory add one")
+    second = Session(from_dir(kip), edits=edits)
+    say(second, "/memory add two")
+    say(Session(from_dir(kip), edits=edits), "no write")
+    assert [second.undo().text, undo(edits).text] == ["two", "one"]
+    assert (kip / "MEMORY.md").read_bytes() == before

@@ -10,15 +10,16 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from .conversation import Event, Message, Run, Tool
-from .errors import PersonaError
+from .errors import PersonaError, PromptError
 from .lint import help_for
 from .memory import MemoryEdit, memory_tool
+from .planning import opened, plan
 from .providers import Ask, WireRequest
 from .providers.endpoints import provider
 from .soul import Soul, compose_soul
 from .spec import Budget, Options, Spec
 from .tools import as_tool
-from .turns import Turns, plan
+from .turns import Turns
 
 __all__ = ["Agent", "Budget", "Options", "Spec", "from_dir", "persona"]
 
@@ -45,14 +46,17 @@ class Agent:
         """Yield the events of a run as they happen; the generator's return value is the Run.
 
         A run that fails, stalls or is interrupted still returns its Run, with all that it
-        has. Only what keeps a run from starting is raised: ModelError, MissingKeyError,
-        LocalModelError. Throwing KeyboardInterrupt into the generator ends it as Stop does.
+        has. Only what keeps a run from starting is raised, by this call: PromptError for a
+        blank prompt, ModelError, MissingKeyError, LocalModelError. Throwing KeyboardInterrupt
+        into the generator ends it as Stop does.
         """
         options = options or Options()
-        return Turns(self.spec, self.tools(options), prompt, options, plan(self.spec, options)).stream()
+        if not prompt.strip():
+            raise PromptError("the prompt is blank: there is nothing to send: write a message")
+        return Turns(self.spec, self.tools(options), prompt, options, opened(plan(self.spec, options))).stream()
 
     def request(self, prompt: str, options: Options | None = None) -> WireRequest:
-        """Return the first request `stream` would send, in its dialect; nothing is sent, no key is needed."""
+        """Return the first request `stream` would send, in its dialect; nothing is sent or started, no key is needed."""
         options = options or Options()
         there = plan(self.spec, options, needs_key=False)
         messages = (*options.history, Message("user", prompt))
@@ -66,7 +70,8 @@ class Agent:
             tools.pop("memory", None)
         elif self.home and "memory" in tools:
             confirm = (options.confirm or _never) if options.memory == "ask" else None
-            tools["memory"] = memory_tool(self.home, confirm=confirm, on_edit=options.on_edit)
+            outside = options.confirm or _never
+            tools["memory"] = memory_tool(self.home, confirm=confirm, confirm_outside=outside, on_edit=options.on_edit)
         return tuple(tools.values())
 
 

@@ -52,7 +52,7 @@ class ToolCall:
     arguments_json: str
     result: ToolResult | None = None
     seconds: float | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -104,8 +104,8 @@ class Message:
     tool_call_id: str = ""
     is_error: bool = False
     reasoning: tuple[Reasoning, ...] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    origin: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    origin: str = field(default="", repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

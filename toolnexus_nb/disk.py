@@ -12,11 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 #: Never wait for a writer (FIFO), never leak the descriptor, never gain a terminal.
 _OPEN_FLAGS = (
-    os.O_RDONLY
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOCTTY", 0)
-    | getattr(os, "O_BINARY", 0)
+    os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 )
 _CHUNK_BYTES = 65_536
 
@@ -96,19 +92,16 @@ def read_whole(path: str | os.PathLike[str]) -> bytes:
         return file.read()
 
 
-def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
+def write_atomic(path: str | os.PathLike[str], data: bytes, mode: int | None = None) -> None:
     """Put `data` in place of the file, all of it or none of it.
 
     The bytes are complete and on disk (fsync) under a temporary name beside the
     resolved target before one rename makes them the file. A symbolic link stays a
-    link; the mode of an existing file is kept.
+    link; the mode of an existing file is kept unless `mode` is given.
     """
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
-    try:
-        mode = stat.S_IMODE(os.stat(target).st_mode)
-    except FileNotFoundError:
-        mode = _default_mode()
+    mode = _mode(target) if mode is None else mode
     descriptor, temporary = tempfile.mkstemp(prefix=".toolnexus-", suffix=".tmp", dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -121,6 +114,13 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
         os.unlink(temporary)
         raise
     _sync_folder(folder)
+
+
+def _mode(target: str) -> int:
+    try:
+        return stat.S_IMODE(os.stat(target).st_mode)
+    except FileNotFoundError:
+        return _default_mode()
 
 
 def _default_mode() -> int:

@@ -5,6 +5,7 @@ ToolnexusError
 ├── ModelError            a model name that leads to no endpoint, or an option it cannot take
 │   ├── MissingKeyError   the endpoint needs a key and the environment holds none
 │   └── LocalModelError   the embedded model is not installed, or the soul does not fit in it
+├── PromptError           a prompt that holds nothing to send
 ├── SessionError          a saved session that cannot be read, or nothing to undo
 ├── WireError             the endpoint was asked and gave no usable answer
 │   ├── ConnectionFailed  nothing answered at that address
@@ -43,6 +44,10 @@ class MissingKeyError(ModelError):
 
 class LocalModelError(ModelError):
     """The embedded model is not installed, or the soul does not fit in its context."""
+
+
+class PromptError(ToolnexusError):
+    """A prompt that holds nothing to send."""
 
 
 class SessionError(ToolnexusError):

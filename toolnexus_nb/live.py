@@ -9,11 +9,14 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Generator
-from typing import Any, Final, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
 from .conversation import Event, Notice, ReasoningDelta, Run, TextDelta, ToolFinished, ToolStarted, TurnStarted, Waiting
 from .render import reply
 from .render.view import visible, visible_lines
+
+if TYPE_CHECKING:
+    from .memory import MemoryEdit
 
 #: Twelve draws a second: a front end drops messages when they come by the thousand.
 REFRESH_SECONDS: Final = 0.08
@@ -31,6 +34,8 @@ class Live(Protocol):
     """Something that draws a run: every event, then the end."""
 
     def show(self, event: Event) -> None: ...
+
+    def question(self, edit: MemoryEdit) -> None: ...
 
     def finish(self, run: Run) -> None: ...
 
@@ -80,6 +85,10 @@ class CellLive:
             self._after_step = step
         elif piece and time.monotonic() - self._drawn >= REFRESH_SECONDS:
             self._draw()
+
+    def question(self, edit: MemoryEdit) -> None:
+        """Show what is about to be written, where the call stands."""
+        print(edit.diff)
 
     def finish(self, run: Run) -> None:
         if not self._ids:
@@ -132,6 +141,10 @@ class TerminalLive:
                 self._line(reply.tool_text(call))
             case Notice(text):
                 self._line(f"ℹ {visible(text)}")
+
+    def question(self, edit: MemoryEdit) -> None:
+        """Show what is about to be written, where the call stands."""
+        self._line(edit.diff)
 
     def finish(self, run: Run) -> None:
         self._line(reply.ending_text(run))

@@ -120,6 +120,7 @@ def memory_tool(
     directory: str | os.PathLike[str],
     *,
     confirm: Callable[[MemoryEdit], bool] | None = None,
+    confirm_outside: Callable[[MemoryEdit], bool] | None = None,
     on_edit: Callable[[MemoryEdit], None] | None = None,
 ) -> Tool:
     """Return the tool `memory`, by which a persona writes notes into its own directory.
@@ -134,7 +135,7 @@ def memory_tool(
 
     def call(arguments: dict[str, Any]) -> ToolResult:
         try:
-            edit = _write(root, _checked(arguments), confirm)
+            edit = _write(root, _checked(arguments), confirm, confirm_outside)
         except (_Failure, OSError, ValueError) as error:
             # What a model sent may hold lone surrogates; it goes back in the answer, which must be sendable.
             return ToolResult(_reason(error).encode(errors="backslashreplace").decode(), is_error=True)
@@ -179,7 +180,12 @@ def _string(name: str, value: object) -> str:
     return value
 
 
-def _write(directory: str, request: _Request, confirm: Callable[[MemoryEdit], bool] | None) -> MemoryEdit:
+def _write(
+    directory: str,
+    request: _Request,
+    confirm: Callable[[MemoryEdit], bool] | None,
+    confirm_outside: Callable[[MemoryEdit], bool] | None,
+) -> MemoryEdit:
     """Make the edit and return it as it was made.
 
     The question is put outside the lock, because an answer may take minutes. The edit is worked out
@@ -187,6 +193,8 @@ def _write(directory: str, request: _Request, confirm: Callable[[MemoryEdit], bo
     was agreed to. Each time round somebody else has got on, so it ends.
     """
     edit = _plan(directory, request)
+    if confirm is None and not Path(edit.path).resolve().is_relative_to(Path(directory).resolve()):
+        confirm = confirm_outside
     while edit.after != edit.before:
         if confirm:
             _ask(confirm, edit)

@@ -11,10 +11,10 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, Union
 
-from .conversation import Tool, ToolResult
+from .conversation import Tool, ToolCall, ToolResult
 
 _JSON_TYPES: Final[dict[Any, str]] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _ARRAYS: Final = (list, tuple, set, frozenset, collections.abc.Sequence, collections.abc.Iterable)
@@ -46,6 +46,20 @@ def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> ToolResult
         return ToolResult(f"wrong arguments: {error}", is_error=True)
     value = function(**arguments)
     return value if isinstance(value, ToolResult) else ToolResult(value if isinstance(value, str) else repr(value))
+
+
+def run_tool(tools: Mapping[str, Tool], call: ToolCall) -> ToolResult:
+    """Run one call. A tool's failure is an answer for the model, never an exception."""
+    tool = tools.get(call.name)
+    if tool is None:
+        return ToolResult(f"unknown tool: {call.name}: there is {', '.join(tools) or 'none'}", is_error=True)
+    if call.problem:
+        return ToolResult(call.problem, is_error=True)
+    try:
+        result = tool.call(call.arguments)
+    except (Exception, SystemExit) as error:  # whatever a user's function raises is the model's to read
+        return ToolResult(f"{type(error).__name__}: {error}", is_error=True)
+    return result if isinstance(result, ToolResult) else ToolResult(str(result))
 
 
 def _schema(function: Callable[..., Any], name: str, doc: str) -> dict[str, Any]:

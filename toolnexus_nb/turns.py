@@ -9,7 +9,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from .conversation import (
     Event,
@@ -31,64 +31,25 @@ from .conversation import (
     Usage,
     Waiting,
 )
-from .embedded import Embedded, default_name, open_embedded
-from .errors import LocalModelError, ModelError, Stalled, ToolnexusError
-from .providers import Ask, Endpoint
-from .providers.endpoints import TRANSPORT_URL, endpoint
+from .errors import DeadlinePassed, LocalModelError, Stalled, ToolnexusError
+from .planning import Plan
+from .providers import Ask
+from .providers.written import written_call
 from .spec import Options, Spec
+from .tools import run_tool
 
 if TYPE_CHECKING:
-    import httpx
+    from .transport import Manners
 
 #: The rule of thumb for tokens where no tokenizer is at hand; always shown with "≈".
 CHARACTERS_PER_TOKEN: Final = 4
 #: The same call with the same result this often means that the model goes in circles.
 LOOP_REPEATS: Final = 3
+#: A reply that asks for more calls than this is out of control: the first ones run, then the run ends.
+MOST_CALLS: Final = 64
 #: Below this share of the estimate the server has most likely not read all that was sent.
 _CUT_SHARE: Final = 0.4
 _CUT_MIN_TOKENS: Final = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Where a run goes: the endpoint, and the embedded model behind it where there is one."""
-
-    endpoint: Endpoint
-    transport: httpx.BaseTransport | None
-    embedded: Embedded | None
-    params: Mapping[str, Any]
-
-
-def plan(spec: Spec, options: Options, *, needs_key: bool = True) -> Plan:
-    """Resolve a model's name to an endpoint, starting an embedded model where it is one."""
-    name = options.model or (spec.model if spec.model != "inherit" else "") or _default_model(options)
-    there = endpoint(
-        name,
-        base_url=options.base_url,
-        style=options.style,
-        api_key=options.api_key,
-        needs_key=needs_key and options.transport is None,
-    )
-    if there.base_url == TRANSPORT_URL and options.transport is None:
-        # A request that is only shown needs no key, but a place: this says what is wrong with the name.
-        endpoint(name)
-    if not there.embedded:
-        return Plan(there, options.transport, None, options.params)
-    inside = open_embedded(there.embedded, there.model)
-    # With an embedded model the dialect is a free choice: both speak both.
-    reached = Endpoint("anthropic" if options.style == "anthropic" else "openai", inside.base_url, inside.model, embedded=there.embedded)
-    params = {**inside.default_params, **options.params}
-    if there.embedded == "local" and "seed" in params:
-        # A seed asks for the same reply again. What llama.cpp has cached of a prompt was
-        # computed in other batches and rounds differently, so it must be read anew.
-        params.setdefault("cache_prompt", False)
-    return Plan(reached, options.transport or inside.transport, inside, params)
-
-
-def _default_model(options: Options) -> str:
-    if options.base_url or options.transport is not None:
-        raise ModelError("no model is named: say which one the server should run: -m NAME, or Options(model=…)")
-    return default_name()
 
 
 @dataclass(slots=True)
@@ -111,9 +72,11 @@ class Turns:
     reply: Reply | None = None
     started: float = field(default_factory=time.monotonic)
     first_token: float | None = None
+    #: What the server of this run has refused, so that no turn asks for it again.
+    manners: Manners | None = None
 
     def stream(self) -> Generator[Event, None, Run]:
-        self.messages = [*self.options.history, Message("user", self.prompt)]
+        self.messages = [*_answered(self.options.history, self.prompt), Message("user", self.prompt)]
         try:
             # Closed at once, not when it is collected: Stop frees the server, and every call gets its answer.
             with closing(self._turns()) as events:
@@ -125,6 +88,8 @@ class Turns:
             status, error, limit = "interrupted", "", ""
         except Stalled as stall:
             status, error, limit = "timeout", str(stall), ""
+        except DeadlinePassed:
+            status, error, limit = "incomplete", "", "seconds"
         except LocalModelError as failure:
             if not self.turns:
                 raise
@@ -138,6 +103,7 @@ class Turns:
 
     def _turns(self) -> Generator[Event, None, None]:
         max_turns = min(self.options.max_turns, self.spec.budget.max_turns or self.options.max_turns)
+        yield from map(Notice, self.plan.embedded.notices if self.plan.embedded else ())
         while True:
             if limit := self._spent(max_turns):
                 self._verdict = ("incomplete", "", limit)
@@ -148,6 +114,9 @@ class Turns:
                 self._verdict = ending
                 return
             yield from self._answer_calls({tool.name: tool for tool in self.tools})
+            if self._asked > MOST_CALLS and not self._verdict[2]:
+                yield Notice(f"the reply asked for {self._asked} tool calls: the first {MOST_CALLS} were run, the rest were not")
+                self._verdict = ("incomplete", "", "tool_calls")
             if self._verdict[2]:
                 return
 
@@ -155,22 +124,38 @@ class Turns:
         budget = self.spec.budget.max_tokens
         if budget is not None and (self.usage.total or 0) >= budget:
             return "max_tokens"
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            return "seconds"
         return "max_turns" if self.turns >= max_turns else ""
+
+    @property
+    def deadline(self) -> float | None:
+        """The moment, on the monotonic clock, at which the run ends; None for an open one."""
+        given = [seconds for seconds in (self.options.deadline_seconds, self.spec.budget.seconds) if seconds is not None]
+        return self.started + min(given) if given else None
 
     def _one_reply(self) -> Iterator[Event]:
         from . import transport  # httpx loads with the first request, not with the package
 
+        self.manners = self.manners or transport.Manners()
         system = self.spec.prompt
         ask = Ask(self.plan.endpoint, system, tuple(self.messages), self.tools, self.plan.params, self.options.role)
         estimate = estimate_tokens(system, *(message.text for message in self.messages))
         self._fits(estimate)
         yield TurnStarted(self.turns + 1, estimate, self.plan.endpoint.model)
         self.reply = reply = Reply()
-        options = self.options
-        with transport.open_client(
-            self.plan.transport, timeout_seconds=options.timeout_seconds, base_url=self.plan.endpoint.base_url
+        options, there = self.options, self.plan
+        with transport.borrowed_client(
+            there.transport, timeout_seconds=options.timeout_seconds, base_url=there.endpoint.base_url
         ) as client:
-            for event in transport.stream_reply(ask, client=client, timeout_seconds=options.timeout_seconds, retries=options.retries):
+            for event in transport.stream_reply(
+                ask,
+                client=client,
+                timeout_seconds=options.timeout_seconds,
+                deadline=self.deadline,
+                retries=options.retries,
+                manners=self.manners,
+            ):
                 if not isinstance(event, Waiting | Notice):
                     reply.add(event)
                 yield event
@@ -182,7 +167,7 @@ class Turns:
         reply, self.reply = self.reply, None
         if reply is None:
             return
-        message = reply.message()
+        message = replace(reply.message(), origin=self.plan.endpoint.origin)
         self.text = message.text
         self.reasoning = "\n\n".join(filter(None, (self.reasoning, *(block.text for block in message.reasoning))))
         self.usage = self.usage + reply.usage
@@ -191,10 +176,12 @@ class Turns:
             self.turns += 1
         whole = reply.finish is not None and reply.finish.reason in ("stop", "tool_calls")
         # A call of a reply that did not end well must never run, nor stand unanswered in the history.
-        self.messages.append(message if whole else replace(message, tool_calls=()))
-        self._finish = reply.finish
+        self.messages.append(replace(message, tool_calls=message.tool_calls[:MOST_CALLS] if whole else ()))
+        self._finish, self._asked = reply.finish, len(message.tool_calls)
 
     _finish: Finish | None = None
+    #: How many calls the reply asked for, those beyond the cap too.
+    _asked: int = 0
 
     def _ending(self) -> tuple[RunStatus, str, str] | None:
         """Say how the run ends with this reply, or None when tools are to be run first."""
@@ -204,7 +191,7 @@ class Turns:
         if finish.reason in ("stop", "tool_calls"):
             if calls:
                 return None
-            return ("done", "", "") if finish.reason == "stop" else ("incomplete", "", "tool_calls announced, none sent")
+            return ("done", "", "") if finish.reason == "stop" else ("incomplete", "", "tool calls announced, none sent")
         return "incomplete", "", finish.detail or finish.reason if finish.reason == "unknown" else finish.reason
 
     def _answer_calls(self, tools: Mapping[str, Tool]) -> Iterator[Event]:
@@ -252,8 +239,12 @@ class Turns:
         read = reply.usage.prompt
         if read is not None and estimate >= _CUT_MIN_TOKENS and read < estimate * _CUT_SHARE:
             yield Notice(f"the server read {read} prompt tokens of ≈ {estimate} sent: it may have cut the soul; check its context length")
-        if reply.finish and reply.finish.reason == "stop" and not self.text and not self.messages[-1].tool_calls:
+        if reply.finish is None or reply.finish.reason != "stop" or self.messages[-1].tool_calls:
+            return
+        if not self.text:
             yield Notice("the model ended its turn without any text")
+        elif name := written_call(self.text, [tool.name for tool in self.tools]):
+            yield Notice(f"the model wrote a call of {name} as text, so nothing was run: it may not support tools, or its server does not")
 
     def _note(self, event: Event) -> None:
         if isinstance(event, Notice):
@@ -287,26 +278,18 @@ class Turns:
         )
 
 
+def _answered(history: tuple[Message, ...], prompt: str) -> tuple[Message, ...]:
+    """Return the history without a last prompt that got no answer and is the one to be sent now."""
+    unanswered = bool(history) and history[-1] == Message("user", prompt)
+    return history[:-1] if unanswered else history
+
+
 _NOT_RUN: Final = ToolResult("not run: the turn was stopped before this call", is_error=True)
 
 
 def _answer(call: ToolCall) -> Message:
     result = call.result or _NOT_RUN
     return Message("tool", result.text, tool_call_id=call.id, is_error=result.is_error)
-
-
-def run_tool(tools: Mapping[str, Tool], call: ToolCall) -> ToolResult:
-    """Run one call. A tool's failure is an answer for the model, never an exception."""
-    tool = tools.get(call.name)
-    if tool is None:
-        return ToolResult(f"unknown tool: {call.name}: there is {', '.join(tools) or 'none'}", is_error=True)
-    if call.problem:
-        return ToolResult(call.problem, is_error=True)
-    try:
-        result = tool.call(call.arguments)
-    except (Exception, SystemExit) as error:  # whatever a user's function raises is the model's to read
-        return ToolResult(f"{type(error).__name__}: {error}", is_error=True)
-    return result if isinstance(result, ToolResult) else ToolResult(str(result))
 
 
 def estimate_tokens(*texts: str) -> int:

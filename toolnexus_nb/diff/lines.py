@@ -44,7 +44,6 @@ class Sides(NamedTuple):
     new: str
     tail: list[str]
 
-
     @property
     def lines(self) -> int:
         """How many lines a comparison line by line has to look at, on the longer side."""

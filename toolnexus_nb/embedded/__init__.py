@@ -34,6 +34,7 @@ class Embedded:
     context_tokens: int | None = None
     count_tokens: Callable[[str], int] | None = field(default=None, repr=False)
     default_params: Mapping[str, Any] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
 
 
 def default_name() -> str:
@@ -59,3 +60,15 @@ def open_embedded(name: str, file: str = "") -> Embedded:
 
         return Embedded("http://mirror.invalid/v1", "mirror", MirrorTransport())
     raise ModelError(f"{name} is not an embedded model: use {' or '.join(NAMES)}")
+
+
+def describe_embedded(name: str, file: str = "") -> Embedded:
+    """Return the embedded model of that name as it will be called, without starting it.
+
+    Raises ModelError for a file that is not there, LocalModelError where the model is not installed.
+    """
+    if name == "local":
+        from . import local
+
+        return local.describe(file)
+    return Embedded("http://mirror.invalid/v1", "mirror")

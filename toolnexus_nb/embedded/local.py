@@ -95,6 +95,11 @@ def open_local(file: str = "") -> Embedded:
     )
 
 
+def describe(file: str = "") -> Embedded:
+    """Return what `open_local` would, before it is started. Raises LocalModelError."""
+    return Embedded("http://local.invalid/v1", f"{_display_name(_model_file(file))} (local)", default_params=DEFAULT_PARAMS)
+
+
 def serve(file: str = "", chat_template: str = "") -> Served:
     """Return this process's server for a model, starting it on first use (thread-safe).
 

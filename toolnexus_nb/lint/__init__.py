@@ -176,4 +176,3 @@ def _of_directory(soul: Soul) -> Iterator[Finding]:
 def _near_misses(directory: str) -> Iterator[Finding]:
     for miss in names.near_names(directory):
         yield Finding("near-miss", "", None, miss.message, "note" if miss.harmless else "warning")
-

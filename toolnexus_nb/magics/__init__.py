@@ -1,7 +1,7 @@
 """The extension in a shell: registered, completed, taken back. This folder is the only importer of IPython.
 
-Loading it must not be felt: what parses, shows and runs is in the siblings `soul` and
-`agent`, imported when a magic is first used.
+Loading it must not be felt: what parses, shows and runs is in the siblings `soul`, `run`
+and `manage`, imported when a magic is first used.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
     from ..completion import Names
     from ..conversation import Run
+    from ..memory import MemoryEdit
     from ..session import Session
     from ..soul import Soul
-    from .agent import AgentCommand
+    from .manage import ManageCommand
+    from .run import RunCommand
     from .soul import SoulCommand
 
 VIEWS: Final = ("auto", "widget", "html", "text")
@@ -57,8 +59,12 @@ class SoulMagics(Magics):
         self.souls: dict[str, Soul] = {}
         self.last: Soul | None = None
         self.session: Session | None = None
+        #: Conversations kept by name with %agent --fork.
+        self.branches: dict[str, Session] = {}
+        #: Every memory write since the kernel started, oldest first: %agent --undo takes them back in turn.
+        self.edits: list[MemoryEdit] = []
         self.magics["line"] = {"soul": Door(self, "soul"), "agent": Door(self, "agent")}
-        self.magics["cell"] = {"agent": self.magics["line"]["agent"]}
+        self.magics["cell"] = {"agent": Door(self, "agent", cell=True)}
 
     @cached_property
     def soul_command(self) -> SoulCommand:
@@ -67,29 +73,37 @@ class SoulMagics(Magics):
         return SoulCommand(self)
 
     @cached_property
-    def agent_command(self) -> AgentCommand:
-        from .agent import AgentCommand
+    def run_command(self) -> RunCommand:
+        from .run import RunCommand
 
-        return AgentCommand(self)
+        return RunCommand(self)
 
-    def function(self, name: str) -> Any:
+    @cached_property
+    def manage_command(self) -> ManageCommand:
+        from .manage import ManageCommand
+
+        return ManageCommand(self)
+
+    def function(self, name: str, *, cell: bool = False) -> Any:
         """Return the real magic behind a Door."""
-        return self.soul_command.soul if name == "soul" else self.agent_command.agent
+        if name == "soul":
+            return self.soul_command.soul
+        return self.run_command.agent if cell else self.manage_command.agent
 
     def show(self, soul: Soul) -> None:
         """Show a Soul; the formatter of every Soul in this shell."""
         self.soul_command.show(soul)
 
     def complete(self, context: CompletionContext) -> dict[str, Any]:
-        """Complete flags, persona names and models on the lines of %soul and %%agent (a v2 matcher)."""
+        """Complete flags, persona names and models on the lines of the magics (a v2 matcher)."""
         line = context.line_with_cursor
         magic, space, arguments = line.lstrip().partition(" ")
-        name = {"%soul": "soul", "%agent": "agent", "%%agent": "agent"}.get(magic)
-        if name is None or not space:
+        name, cell = magic.lstrip("%"), magic.startswith("%%")
+        if magic not in ("%soul", "%agent", "%%agent") or not space:
             return {"completions": []}
         from ..completion import complete
 
-        found = complete(arguments, context.cursor_position - (len(line) - len(arguments)), self._names(self.function(name)))
+        found = complete(arguments, context.cursor_position - (len(line) - len(arguments)), self._names(self.function(name, cell=cell)))
         return {
             "completions": [SimpleCompletion(text=word, type="param") for word in found.words],
             "matched_fragment": found.fragment,
@@ -104,7 +118,8 @@ class SoulMagics(Magics):
         models = [*_MODELS, *([self.model] if self.model else [])]
         functions = [name for name, value in self.shell.user_ns.items() if callable(value) and not name.startswith("_")]
         choices = {flag: values for flag, values in options.items() if values}
-        return Names([*options], [*self.souls], {"-m": models, "--model": models, "--tool": functions, **choices})
+        values = {"-m": models, "--model": models, "--tool": functions, "--switch": [*self.branches], **choices}
+        return Names([*options], [*self.souls], values)
 
     def close(self) -> None:
         """Close every live view."""
@@ -115,19 +130,19 @@ class SoulMagics(Magics):
 class Door:
     """A magic that imports what is behind it when it is called or asked for its help."""
 
-    def __init__(self, magics: SoulMagics, name: str) -> None:
+    def __init__(self, magics: SoulMagics, name: str, *, cell: bool = False) -> None:
         self.__name__ = name
-        self._magics = magics
+        self._magics, self._cell = magics, cell
         # A directory may be called {x}; the magic expands what is no such name itself.
         no_var_expand(self)
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
-        return str(self._magics.function(self.__name__).__doc__)
+        return str(self._magics.function(self.__name__, cell=self._cell).__doc__)
 
     def __call__(self, line: str, *cell: str) -> Any:
         try:
-            return self._magics.function(self.__name__)(line, *cell)
+            return self._magics.function(self.__name__, cell=self._cell)(line, *cell)
         except UsageError as error:
             from .line import Refused
 

@@ -37,7 +37,7 @@ Refused.__name__ = UsageError.__name__
 
 
 class Command:
-    """The ground of both magics: the instance that keeps souls, session and traits, and its shell."""
+    """The ground of the magics: the instance that keeps souls, session and traits, and its shell."""
 
     def __init__(self, magics: SoulMagics) -> None:
         self.magics = magics
@@ -47,6 +47,18 @@ class Command:
     def in_kernel(self) -> bool:
         """True where outputs go to a front end, False in a terminal or a plain shell."""
         return getattr(self.shell, "kernel", None) is not None
+
+    @property
+    def cell(self) -> str:
+        """What names the cell that runs, the same when it is run again; "" where nothing does, as in a terminal."""
+        parent = self.shell.get_parent() if self.in_kernel else {}
+        return str(parent.get("metadata", {}).get("cellId") or "")
+
+    def say(self, text: str) -> None:
+        """Print, also on a terminal that cannot show every sign."""
+        from ..render.text import for_terminal
+
+        print(for_terminal(text, getattr(sys.stdout, "encoding", None) or "utf-8"))
 
     def publish(self, data: dict[str, Any], *, metadata: dict[str, Any], display_id: str = "", update: bool = False) -> None:
         """Send a mimebundle to the front end, as a new output or in the place of `display_id`."""
@@ -99,26 +111,51 @@ def compose(directory: str) -> Soul:
     return compose_soul(directory)
 
 
-def parse(magic: Any, line: str) -> argparse.Namespace:
-    """Parse a magic's line; what is wrong with it becomes one line with the nearest match."""
+def parse(magic: Any, line: str, *, elsewhere: Any = None, hint: str = "") -> argparse.Namespace:
+    """Parse a magic's line; what is wrong with it becomes one line with the nearest match.
+
+    An option that the magic `elsewhere` takes, and this one does not, is answered with the `hint`.
+    """
     name = f"%{magic.parser.prog}"
     try:
         words = _words(line)
         args: argparse.Namespace = magic.parser.parse_args(words)
     except UsageError as error:
+        if flag := _of_the_other(words, magic, elsewhere):
+            raise UsageError(f"{name}: " + (hint if "{" not in hint else f"{flag} {hint.format(flag=flag)}")) from None
         raise UsageError(f"{name}: {error}{_meant(words, options_of(magic))}; {name}? shows the options") from None
     except ValueError as error:
         raise UsageError(f"{name}: {error}: close the quotes; {name}? shows the options") from None
     return args
 
 
+def _of_the_other(words: list[str], magic: Any, elsewhere: Any) -> str:
+    """Return the first flag that only the other magic takes, "" when there is none."""
+    if elsewhere is None:
+        return ""
+    theirs = options_of(elsewhere).keys() - options_of(magic).keys()
+    return next((flag for word in words if (flag := word.partition("=")[0]) in theirs), "")
+
+
 def _words(line: str) -> list[str]:
     """Split a line at blanks. Quotes around a word hold it together; inside of one, as in JSON, they are characters."""
-    words = [word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word for word in arg_split(line)]
+    split = _without_comment(arg_split(line))
+    words = [word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word for word in split]
     # The ";" that hides a result is no part of a flag's value; where a directory comes last, `where` sees to it.
     if words and any(word.startswith("-") for word in words) and words[-1].endswith(";") and not os.path.exists(words[-1]):
         words[-1] = words[-1].removesuffix(";")
     return [word for word in words if word]
+
+
+def _without_comment(words: list[str]) -> list[str]:
+    """Drop what follows a "#" that stands alone or begins a word, unless a directory is called so."""
+    if os.path.exists(" ".join(words)):
+        return words
+    for place, word in enumerate(words):
+        named = os.path.exists(word) or os.path.exists(" ".join(words[: place + 1]))
+        if word.startswith("#") and not named:
+            return words[:place]
+    return words
 
 
 def _meant(words: list[str], options: Mapping[str, list[str]]) -> str:

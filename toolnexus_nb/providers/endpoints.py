@@ -55,6 +55,7 @@ def endpoint(
     base_url: str = "",
     style: str = "",
     api_key: str = "",
+    headers: Mapping[str, str] | None = None,
     needs_key: bool = True,
     environ: Mapping[str, str] | None = None,
 ) -> Endpoint:
@@ -77,23 +78,23 @@ def endpoint(
         there = _PLACES.get(prefix) if colon else None
         dialect = _style(style, there.style if there else "openai")
         variable = there.key_variable if there else _PLACES[dialect].key_variable
-        return Endpoint(dialect, _checked_url(base_url), name if there else model, _key(api_key, variable, environ))
+        return Endpoint(dialect, _checked_url(base_url), name if there else model, _key(api_key, variable, environ), headers=headers or {})
     if prefix in _EMBEDDED:
         return Endpoint(_style(style, "openai"), "", _embedded_file(prefix, name), embedded=prefix)
     if prefix in _PLACES and (colon or _PLACES[prefix].nameless):
-        return _at_place(prefix, name.strip(), style, _key(api_key, _PLACES[prefix].key_variable, environ), needs_key)
+        return _at_place(prefix, name.strip(), style, _key(api_key, _PLACES[prefix].key_variable, environ), headers or {}, needs_key)
     if needs_key:
         raise ModelError(_no_endpoint(model, prefix if colon else "", name))
-    return Endpoint(_style(style, "openai"), TRANSPORT_URL, model, _key(api_key, "", environ))
+    return Endpoint(_style(style, "openai"), TRANSPORT_URL, model, _key(api_key, "", environ), headers=headers or {})
 
 
-def _at_place(prefix: str, name: str, style: str, key: str, needs_key: bool) -> Endpoint:
+def _at_place(prefix: str, name: str, style: str, key: str, headers: Mapping[str, str], needs_key: bool) -> Endpoint:
     there = _PLACES[prefix]
     if not name and not there.nameless:
         raise ModelError(f"model '{prefix}:': no model is named: use {prefix}:NAME")
-    if there.key_variable and not key and needs_key:
+    if there.key_variable and not key and not headers and needs_key:
         raise MissingKeyError(f"no API key for {prefix}: set {there.key_variable}, or use -m local")
-    return Endpoint(_style(style, there.style), there.base_url, name, key)
+    return Endpoint(_style(style, there.style), there.base_url, name, key, headers=headers)
 
 
 def _embedded_file(prefix: str, name: str) -> str:

@@ -6,7 +6,7 @@ Border: values only.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from .reply import usage_words
@@ -20,9 +20,14 @@ if TYPE_CHECKING:
 _SECRET_HEADERS = ("authorization", "x-api-key")
 
 
-def status_text(session: Session) -> str:
-    """Return persona, model, soul digest, turns, tokens, and whether the disk has moved on."""
-    return "\n".join(_status(session))
+def status_text(session: Session, branches: Sequence[str] = ()) -> str:
+    """Return persona, model, soul digest, turns, tokens, branches, and whether the disk has moved on."""
+    lines = [*_status(session)]
+    if branches:
+        lines.append("branches " + ", ".join(branches))
+    if not session.agent.home:
+        lines.append("memory   off: %agent --load FILE DIR lets it write there")
+    return "\n".join(lines)
 
 
 def _status(session: Session) -> Iterator[str]:

@@ -73,3 +73,8 @@ def _changes(view: SoulView) -> Iterator[str]:
         yield from (f"  {line}" for line in islice(lines, DIFF_LINES))
         if len(lines) > DIFF_LINES:
             yield "  … the diff goes on"
+
+
+def for_terminal(text: str, encoding: str) -> str:
+    """Return the text as a stream of that encoding can print it."""
+    return text.encode(encoding, "replace").decode(encoding)

@@ -112,10 +112,19 @@ class _Failure:
     refused_usage: bool = False
 
 
+class Manners:
+    """What a run has learnt of its server."""
+
+
+borrowed_client = open_client
+
+
 def stream_reply(
     ask: Ask,
     *,
     client: httpx.Client,
+    deadline: float | None = None,  # noqa: ARG001
+    manners: Manners | None = None,  # noqa: ARG001
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     retries: int = DEFAULT_RETRIES,
     sleep: Callable[[float], None] = time.sleep,
@@ -184,7 +193,7 @@ def _translated(items: Iterator[T], foreign: tuple[type[Exception], ...], ours: 
 
 def _ask_once(ask: Ask, client: httpx.Client, timeout_seconds: float) -> _Answer | _Failure:
     steps: list[str] = []
-    request = _request(provider(ask.endpoint.style).request(ask), client, timeout_seconds, steps)
+    request = _request(provider(ask.endpoint.style).request(ask), ask.endpoint.headers, client, timeout_seconds, steps)
     place = _place(request.url)
     try:
         response = client.send(request, stream=True)
@@ -207,7 +216,7 @@ def _ask_once(ask: Ask, client: httpx.Client, timeout_seconds: float) -> _Answer
     return outcome
 
 
-def _request(wire: WireRequest, client: httpx.Client, timeout_seconds: float, steps: list[str]) -> httpx.Request:
+def _request(wire: WireRequest, more: Mapping[str, str], client: httpx.Client, timeout_seconds: float, steps: list[str]) -> httpx.Request:
     """Build the POST; `steps` collects the names of what httpcore does, as it does it."""
     if not all(value.isascii() and value.isprintable() and value == value.strip() for value in wire.headers.values()):
         raise ModelError("the API key cannot be sent: it holds a line break, an outer space or a character outside ASCII: copy it again")
@@ -216,7 +225,12 @@ def _request(wire: WireRequest, client: httpx.Client, timeout_seconds: float, st
         return client.build_request(
             "POST",
             wire.url,
-            headers={"content-type": "application/json", "accept": "text/event-stream, application/json", **_lower(wire.headers)},
+            headers={
+                "content-type": "application/json",
+                "accept": "text/event-stream, application/json",
+                **_lower(wire.headers),
+                **_lower(more),
+            },
             content=body,
             timeout=_timeout(timeout_seconds),
             extensions={"trace": lambda name, _info: steps.append(name)},

@@ -1,4 +1,4 @@
-"""%%agent runs a persona inline; %agent shows and manages the session."""
+"""%%agent runs a persona on the text of a cell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Mapping
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from IPython.core.error import StdinNotImplementedError, UsageError
 from IPython.core.magic_arguments import argument, magic_arguments
@@ -19,7 +19,7 @@ from .line import Command, OneLine, nearly, parse, plain_errors
 
 if TYPE_CHECKING:
     from ..agent import Agent, Options
-    from ..conversation import Tool
+    from ..conversation import Run, Tool
     from ..live import Live
     from ..memory import MemoryEdit
     from ..session import Session
@@ -40,14 +40,12 @@ class _Failed(OneLine, RunFailed):
 # Front ends and runners read the class's name.
 _Stopped.__name__ = KeyboardInterrupt.__name__
 _Failed.__name__ = RunFailed.__name__
-#: What %agent takes, on a line of its own; all else belongs to %%agent.
-_MANAGES: Final = frozenset(("reset", "history", "undo", "save", "load"))
 
 
-class AgentCommand(Command):
-    """%%agent and %agent."""
+class RunCommand(Command):
+    """%%agent."""
 
-    @magic_arguments()
+    @magic_arguments("%agent")
     @argument(
         "where", nargs="*", metavar="DIR", help="A persona directory, or the name of one shown with %%soul. Default: the last soul shown."
     )
@@ -56,6 +54,13 @@ class AgentCommand(Command):
     @argument("-c", "--continue", dest="continues", action="store_true", help="Continue the conversation of the last run.")
     @argument("--base-url", metavar="URL", help="Any server by address.")
     @argument("--style", choices=("openai", "anthropic"), help="The dialect spoken at --base-url.")
+    @argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="NAME=VARIABLE",
+        help="Send this HTTP header with the value of an environment variable, for instance api-key=AZURE_API_KEY; may be repeated.",
+    )
     @argument("--temperature", type=float, help="Sampling temperature.")
     @argument("--max-tokens", type=int, help="Most tokens of one reply.")
     @argument("--seed", type=int, help="Seed of the sampling, where the server has one.")
@@ -65,34 +70,23 @@ class AgentCommand(Command):
     @argument("--role", choices=("system", "user"), default="system", help="The role the soul is sent under.")
     @argument("--max-turns", type=int, help="Requests per run.")
     @argument("--timeout", type=float, metavar="SECONDS", help="Seconds of silence after which the run is ended.")
+    @argument("--deadline", type=float, metavar="SECONDS", help="Seconds after which the run is ended, whatever arrives.")
     @argument("--fill", action="store_true", help="Expand {name} and $name in the cell body; without it the body is sent as written.")
-    @argument("--dry-run", action="store_true", help="Show the request that would be sent, key redacted; send nothing.")
-    @argument("--reset", action="store_true", help="%%agent: forget the conversation.")
-    @argument("--history", action="store_true", help="%%agent: show the conversation.")
-    @argument("--undo", action="store_true", help="%%agent: take the last memory write back.")
-    @argument("--save", metavar="FILE", help="%%agent: save the conversation.")
-    @argument("--load", metavar="FILE", help="%%agent: load a saved conversation; -c continues it.")
-    def agent(self, line: str, cell: str | None = None) -> None:
-        """Run a persona on the text of the cell and show the reply as it arrives (%%agent).
+    @argument("--dry-run", action="store_true", help="Show the request and what fills it, secrets masked; send nothing, start no model.")
+    def agent(self, line: str, cell: str) -> None:
+        """Run a persona on the text of the cell and show the reply as it arrives.
 
-        On a line of its own, %agent shows the session and manages it. Each %%agent cell is a
-        run of its own unless -c continues the conversation.
+        Each %%agent cell is a run of its own unless -c continues the conversation. A -c cell
+        that is run again replaces its own turn.
         """
-        args = parse(self.agent, line)
-        self._check(args, cell)
+        args = self._parsed(line)
         with plain_errors():
-            if cell is None:
-                self._manage(args)
-            else:
-                self._run(args, cell)
+            self._run(args, cell)
 
-    def _check(self, args: argparse.Namespace, cell: str | None) -> None:
-        """Refuse what the other form of the magic takes: passed over in silence it would look obeyed."""
-        given = {name for name, value in vars(args).items() if value not in ([], self.agent.parser.get_default(name))}
-        if cell is None and given - _MANAGES:
-            raise UsageError("%agent: runs nothing: to run a persona write %%agent, and the message below it")
-        if cell is not None and (manages := given & _MANAGES):
-            raise UsageError(f"%%agent: --{min(manages)} runs nothing: write %agent --{min(manages)} on a line of its own")
+    def _parsed(self, line: str) -> argparse.Namespace:
+        # An option of %agent, passed over in silence, would look obeyed.
+        hint = "runs nothing: write %agent {flag} on a line of its own"
+        return parse(self.agent, line, elsewhere=self.magics.manage_command.agent, hint=hint)
 
     def _run(self, args: argparse.Namespace, cell: str) -> None:
         prompt = self.filled(cell) if args.fill else cell
@@ -103,24 +97,29 @@ class AgentCommand(Command):
         options = self._options(args)
         session = self._session(args)
         if args.dry_run:
-            from ..render.session import request_text
-
-            print(request_text(session.request(prompt, options)))
+            self._show_request(session, prompt, options)
             return
+        self._converse(session, prompt, options, args.output)
+
+    def _show_request(self, session: Session, prompt: str, options: Options) -> None:
+        from ..render.session import request_text
+
+        self.say(request_text(session.request(prompt, options, self.cell)))
+
+    def _converse(self, session: Session, prompt: str, options: Options, output: str | None) -> None:
+        from dataclasses import replace
+
         from ..live import drain
 
         live = self._live(session)
-        stream = session.stream(prompt, options)
+        stream = session.stream(prompt, replace(options, confirm=lambda edit: self._agreed(live, edit)), self.cell)
         run = drain(stream, live)
         self.magics.session = session
-        if args.output:
-            self.shell.user_ns[args.output] = run
+        if output:
+            self.shell.user_ns[output] = run
         self._after(session, live)
         live.finish(run)
-        if run.status == "interrupted":
-            raise _Stopped("stopped; what had arrived is kept")
-        if run.is_error:
-            raise _Failed(run.ending, run)
+        _raise_for(run)
 
     def _after(self, session: Session, live: Live) -> None:
         """Say that the disk has moved on: the running prompt never changes, and nobody should wonder why."""
@@ -140,7 +139,7 @@ class AgentCommand(Command):
             if args.where and self._agent(args).home != self.magics.session.agent.home:
                 raise UsageError(f"-c: the conversation is with {self.magics.session.agent.name}: leave the directory out, or leave -c out")
             return self.magics.session
-        return Session(self._agent(args))
+        return Session(self._agent(args), edits=self.magics.edits)
 
     def _agent(self, args: argparse.Namespace) -> Agent:
         from ..agent import persona
@@ -167,12 +166,13 @@ class AgentCommand(Command):
             model=args.model or ("" if args.base_url else self.magics.model),
             base_url=args.base_url or ("" if args.model else self.magics.base_url),
             style=args.style or self.magics.style,
+            headers=_headers(args.header),
             tools=tuple(self._tool(name) for name in args.tool),
             max_turns=_at_least(1, args.max_turns, "--max-turns") or self.magics.max_turns,
             timeout_seconds=_at_least(0.1, args.timeout, "--timeout") or self.magics.timeout_seconds,
+            deadline_seconds=_at_least(0.1, args.deadline, "--deadline"),
             params=_params(args),
             memory=cast("MemoryMode", args.memory or self.magics.memory),
-            confirm=self._confirm,
             role=args.role,
         )
 
@@ -188,10 +188,9 @@ class AgentCommand(Command):
         except ValueError as error:
             raise UsageError(f"--tool {error}") from None
 
-    def _confirm(self, edit: MemoryEdit) -> bool:
-        from ..render.view import visible_lines
-
-        print(visible_lines(edit.diff), flush=True)
+    def _agreed(self, live: Live, edit: MemoryEdit) -> bool:
+        """Show the edit where the call is, and ask."""
+        live.question(edit)
         try:
             return input(f"write {edit.file}? [y/N] ").strip().lower() in ("y", "yes")
         except (StdinNotImplementedError, EOFError):
@@ -207,27 +206,29 @@ class AgentCommand(Command):
             return CellLive(self.publish, session.agent.name, words)
         return TerminalLive(sys.stdout, session.agent.name, words)
 
-    def _manage(self, args: argparse.Namespace) -> None:
-        from ..render.session import history_text, status_text
-        from ..session import load
 
-        if args.load:
-            self.magics.session = load(os.path.expanduser(args.load))
-        session = self.magics.session
-        if session is None:
-            raise UsageError("%agent: no session yet: run %%agent, or %agent --load FILE")
-        if args.undo:
-            edit = session.undo()
-            print(f"undone: {edit.action} → {edit.file}")
-        if args.reset:
-            session.reset()
-        if args.save:
-            session.save(os.path.expanduser(args.save))
-            print(f"saved: {args.save}")
-        if args.history:
-            print(history_text(session))
-        elif not (args.undo or args.save):
-            print(status_text(session))
+def _raise_for(run: Run) -> None:
+    """Make "Run all" and the runners stop where a run did not end well."""
+    if run.status == "interrupted":
+        raise _Stopped("stopped; what had arrived is kept")
+    if run.is_error:
+        raise _Failed(run.ending, run)
+
+
+def _headers(pairs: list[str]) -> Mapping[str, str]:
+    """Return the headers of a line, their values from the environment.
+
+    No error shows what follows the "=": it may be a key, typed in by mistake.
+    """
+    headers = {}
+    for pair in pairs:
+        name, equals, variable = pair.partition("=")
+        if not equals or not name or not variable.isidentifier():
+            raise UsageError(f"--header {name}: not NAME=VARIABLE: give the name of an environment variable, never the key itself")
+        if variable not in os.environ:
+            raise UsageError(f"--header {name}: there is no such environment variable: set it, then name it here, never the key itself")
+        headers[name] = os.environ[variable]
+    return headers
 
 
 def _params(args: argparse.Namespace) -> Mapping[str, Any]:
