@@ -18,6 +18,7 @@ ARROWS = {
     "masking": set(),
     "disk": set(),
     "rules": set(),
+    "revisions": {"disk", "errors"},
     "section": {"rules"},
     "soul": {"disk", "rules", "section"},
     "diff": {"soul", "conversation"},

@@ -7,6 +7,7 @@ ToolnexusError
 │   └── LocalModelError   the embedded model is not installed, or the soul does not fit in it
 ├── PromptError           a prompt that holds nothing to send
 ├── SessionError          a saved session that cannot be read, or nothing to undo
+├── RevisionError         a git revision that is not there, or no git to ask
 ├── WireError             the endpoint was asked and gave no usable answer
 │   ├── ConnectionFailed  nothing answered at that address
 │   ├── Stalled           no byte arrived for `timeout_seconds`
@@ -52,6 +53,10 @@ class PromptError(ToolnexusError):
 
 class SessionError(ToolnexusError):
     """A saved session that cannot be read, or nothing to undo."""
+
+
+class RevisionError(ToolnexusError):
+    """A git revision that is not there, or no git to ask."""
 
 
 class WireError(ToolnexusError):
