@@ -1,5 +1,7 @@
 """The messages dialect: its requests, and the events of its streams."""
 
+from dataclasses import replace
+
 import pytest
 from dialect_events import CALLS, TOOL, data, fold, message_of, recorded
 
@@ -13,6 +15,7 @@ from toolnexus_nb.conversation import (
 )
 from toolnexus_nb.errors import BadReply, StreamCut
 from toolnexus_nb.providers import Ask, Endpoint, anthropic
+from toolnexus_nb.providers.ends import NO_REASON
 
 # --- the request ------------------------------------------------------------------------------
 
@@ -68,7 +71,7 @@ def test_all_results_of_a_turn_and_the_next_prompt_go_back_in_one_user_message()
         Message("tool", "no wind here", tool_call_id="call_wind", is_error=True),
         Message("user", "and now?"),
     )
-    assert anthropic_body(messages=history)["messages"] == [
+    assert anthropic_body(messages=history, tools=(TOOL,))["messages"] == [
         {"role": "user", "content": [{"type": "text", "text": "tide?"}]},
         {
             "role": "assistant",
@@ -108,7 +111,7 @@ def test_empty_messages_are_left_out_and_their_neighbours_become_one():
 
 def test_an_empty_result_has_no_content():
     history = (Message("assistant", "", (ToolCall("c1", "tide", "{}"),)), Message("tool", "", tool_call_id="c1"))
-    assert anthropic_body(messages=history)["messages"][1]["content"] == [{"type": "tool_result", "tool_use_id": "c1"}]
+    assert anthropic_body(messages=history, tools=(TOOL,))["messages"][1]["content"] == [{"type": "tool_result", "tool_use_id": "c1"}]
 
 
 def test_call_ids_that_repeat_or_are_not_plain_are_made_unique_with_their_results():
@@ -117,20 +120,20 @@ def test_call_ids_that_repeat_or_are_not_plain_are_made_unique_with_their_result
         Message("tool", "w", tool_call_id="functions.wind:1"),
         Message("tool", "t", tool_call_id="call_0"),
     )
-    messages = anthropic_body(messages=(*turn, *turn))["messages"]
+    messages = anthropic_body(messages=(*turn, *turn), tools=(TOOL,))["messages"]
     assert [[block.get("id") or block["tool_use_id"] for block in message["content"]] for message in messages] == [
-        ["call_0", "functions_wind_1"],
-        ["functions_wind_1", "call_0"],
-        ["call_0_2", "functions_wind_1_2"],
-        ["functions_wind_1_2", "call_0_2"],
+        ["call_0", "call00000"],
+        ["call00000", "call_0"],
+        ["call00001", "call00002"],
+        ["call00002", "call00001"],
     ]
 
 
 def test_two_calls_of_one_turn_with_the_same_id_get_a_result_each():
     call = ToolCall("x", "tide", "{}")
     results = (Message("tool", "1", tool_call_id="x"), Message("tool", "2", tool_call_id="x"))
-    messages = anthropic_body(messages=(Message("assistant", "", (call, call)), *results))["messages"]
-    assert [(block["tool_use_id"], block["content"]) for block in messages[1]["content"]] == [("x", "1"), ("x_2", "2")]
+    messages = anthropic_body(messages=(Message("assistant", "", (call, call)), *results), tools=(TOOL,))["messages"]
+    assert [(block["tool_use_id"], block["content"]) for block in messages[1]["content"]] == [("x", "1"), ("call00000", "2")]
 
 
 # --- the answer -------------------------------------------------------------------------------
@@ -170,6 +173,32 @@ STOP = {"type": "message_stop"}
 )
 def test_each_anthropic_stop_reason_has_its_ending(word, finish):
     assert anthropic_stream(ending(word), STOP) == [finish]
+
+
+def test_done_in_place_of_message_stop_ends_a_reply():
+    text = delta_of(0, type="text_delta", text="a")
+    assert anthropic_stream(text, ending("end_turn"), "[DONE]") == [TextDelta("a"), Finish("stop")]
+    assert anthropic_stream(text, "[DONE]") == [TextDelta("a"), NO_REASON, Finish("stop")]
+    with pytest.raises(StreamCut):
+        anthropic_stream(start_of(0, type="tool_use", id="a", name="tide"), "[DONE]")
+
+
+def test_calls_are_told_as_text_where_there_are_no_tools():
+    history = (Message("assistant", "", (ToolCall("c1", "tide", "{}"),)), Message("tool", "high", tool_call_id="c1"))
+    blocks = [block for message in anthropic_body(messages=history)["messages"] for block in message["content"]]
+    assert [block["type"] for block in blocks] == ["text", "text"]
+    assert "high" in blocks[1]["text"]
+
+
+def test_signatures_and_fields_of_another_server_are_not_sent():
+    call = ToolCall("c1", "tide", "{}", extra={"caller": {"type": "direct"}})
+    message = Message("assistant", "High.", (call,), reasoning=(Reasoning("hm", "sig"),), origin="anthropic http://other")
+    content = anthropic_body(messages=(message,), tools=(TOOL,))["messages"][0]["content"]
+    assert [block["type"] for block in content] == ["text", "tool_use"]
+    assert "caller" not in content[1]
+    (own, *_) = anthropic_body(messages=(replace(message, origin="anthropic http://h"),), tools=(TOOL,))["messages"]
+    assert [block["type"] for block in own["content"]] == ["thinking", "text", "tool_use"]
+    assert own["content"][2]["caller"] == {"type": "direct"}
 
 
 def test_a_stop_reason_without_message_stop_is_not_the_end():

@@ -1,5 +1,7 @@
 """The chat-completions dialect: its requests, and what the many servers that speak it really send."""
 
+from dataclasses import replace
+
 import pytest
 from dialect_events import TOOL, data, fold, message_of
 
@@ -17,6 +19,7 @@ from toolnexus_nb.conversation import (
 )
 from toolnexus_nb.errors import BadReply, StreamCut
 from toolnexus_nb.providers import Ask, Endpoint, openai
+from toolnexus_nb.providers.ends import NO_REASON
 
 # --- the request ------------------------------------------------------------------------------
 
@@ -225,17 +228,88 @@ def said(content, finish=None, **more):
         ("length", Finish("length")),
         ("content_filter", Finish("refused")),
         ("insufficient_system_resource", Finish("unknown", "insufficient_system_resource")),
-        ("error", Finish("unknown", "error")),
+        *((word, Finish("stop")) for word in ("eos", "COMPLETE", "end")),
+        ("max_output_tokens", Finish("length")),
+        ("SAFETY", Finish("refused")),
     ],
 )
 def test_each_openai_finish_reason_has_its_ending(word, finish):
     assert openai_stream(said("a", word))[-1] == finish
 
 
+@pytest.mark.parametrize("word", ["error", "ERROR", "failed"])
+def test_a_finish_reason_that_means_a_failure_is_one(word):
+    with pytest.raises(BadReply, match="broke the reply off"):
+        openai_stream(said("a", word))
+
+
 @pytest.mark.parametrize("word", ["", " ", None, 0, False, {}, ["stop"]])
 def test_an_empty_finish_reason_is_no_finish(word):
     with pytest.raises(StreamCut, match="not the whole reply"):
-        openai_stream(said("a", word), "[DONE]")
+        openai_stream(said("a", word))
+    assert openai_stream(said("a", word), "[DONE]") == [TextDelta("a"), NO_REASON, Finish("stop")]
+
+
+def test_a_closed_stream_that_said_nothing_is_cut():
+    with pytest.raises(StreamCut):
+        openai_stream(said(""), "[DONE]")
+
+
+def test_whole_calls_without_a_finish_reason_are_run_and_half_ones_are_cut():
+    chunk = {"choices": [{"delta": {"tool_calls": [piece("a", "tide", '{"x":1}')]}}]}
+    half = {"choices": [{"delta": {"content": "see", "tool_calls": [piece("a", "tide", '{"x":')]}}]}
+    assert openai_stream(chunk, "[DONE]")[-2:] == [NO_REASON, Finish("tool_calls")]
+    with pytest.raises(StreamCut):
+        openai_stream(half, "[DONE]")
+
+
+def test_fields_that_only_the_server_knows_go_back_to_it_with_a_call():
+    call = piece("a", "tide", "{}", extra_content={"google": {"thought_signature": "c2ln"}})
+    chunks = [{"choices": [{"delta": {"reasoning_content": part}}]} for part in ("Two ", "ports.")]
+    chunks.append({"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]})
+    there = Endpoint("openai", "http://h/v1", "m")
+    message = replace(message_of(openai_stream(*chunks)), origin=there.origin)
+    history = (message, Message("tool", "high", tool_call_id="a"))
+    sent = openai_body(system="", messages=history)["messages"][0]
+    assert (sent["reasoning_content"], sent["tool_calls"][0]["extra_content"]) == ("Two ports.", call["extra_content"])
+    elsewhere = openai_body(system="", messages=history, endpoint=Endpoint("openai", "http://other/v1", "m"))["messages"][0]
+    assert set(elsewhere) == {"role", "content", "tool_calls"}
+    assert set(elsewhere["tool_calls"][0]) == {"id", "type", "function"}
+
+
+def test_details_of_reasoning_that_come_in_pieces_go_back_as_one():
+    entries = [
+        {"type": "reasoning.text", "index": 0, "text": "Two "},
+        {"type": "reasoning.text", "index": 0, "text": "ports.", "signature": "s"},
+    ]
+    chunks = [{"choices": [{"delta": {"reasoning_details": [entry]}}]} for entry in entries]
+    message = message_of(openai_stream(*chunks, said("High.", "stop")))
+    assert message.extra == {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "Two ports.", "signature": "s"}]}
+
+
+def test_a_user_never_speaks_right_behind_a_result():
+    history = (
+        Message("assistant", "", (ToolCall("c1", "tide", "{}"),)),
+        Message("tool", "high", tool_call_id="c1"),
+        Message("user", "go on"),
+    )
+    assert [message["role"] for message in openai_body(system="", messages=history)["messages"]] == [
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+    ]
+
+
+def test_calls_are_told_as_text_to_a_model_that_takes_no_tools():
+    history = (
+        Message("assistant", "", (ToolCall("c1", "tide", "{}"),)),
+        Message("tool", "high", tool_call_id="c1"),
+        Message("user", "go on"),
+    )
+    body = openai_body(system="", messages=history, tools=(TOOL,), takes_tools=False)
+    assert "tools" not in body
+    assert [(message["role"], "high" in message["content"]) for message in body["messages"]] == [("assistant", False), ("user", True)]
 
 
 def test_a_stream_without_a_single_chunk_is_cut():

@@ -4,22 +4,26 @@ The files under tests/data follow the providers' documented examples, with value
 """
 
 import json
+import re
 from itertools import pairwise
 
 import pytest
-from dialect_events import CALLS, DATA, TEXT, data, fold, message_of, pairs, recorded
+from dialect_events import CALLS, DATA, TEXT, TOOL, data, fold, message_of, pairs, recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
 from toolnexus_nb.conversation import (
     Finish,
     Message,
+    Notice,
     Reasoning,
     TextDelta,
     ToolCall,
 )
 from toolnexus_nb.errors import BadReply, ModelError, StreamCut, ToolnexusError
 from toolnexus_nb.providers import Ask, Endpoint, anthropic, openai, provider
+from toolnexus_nb.providers.history import sound
+from toolnexus_nb.providers.written import written_call
 
 STYLES = ("openai", "anthropic")
 
@@ -162,9 +166,9 @@ UNSOUND = ["", "nonsense", "[1]", '"a"', "null", '{"a": NaN}', '{"a": 1e999}', "
 @pytest.mark.parametrize("arguments", UNSOUND, ids=lambda text: text[:12] or "empty")
 def test_arguments_no_server_would_parse_go_back_as_an_empty_object(arguments):
     history = (Message("assistant", "", (ToolCall("c1", "tide", arguments),)),)
-    (message,) = openai.request(Ask(Endpoint("openai", "http://h", "m"), "", history)).body["messages"]
+    message, _answer = openai.request(Ask(Endpoint("openai", "http://h", "m"), "", history)).body["messages"]
     assert message["tool_calls"][0]["function"]["arguments"] == "{}"
-    (message,) = anthropic.request(Ask(Endpoint("anthropic", "http://h", "m"), "", history)).body["messages"]
+    message, _answer = anthropic.request(Ask(Endpoint("anthropic", "http://h", "m"), "", history, (TOOL,))).body["messages"]
     assert message["content"][0]["input"] == {}
 
 
@@ -259,6 +263,113 @@ def test_any_history_makes_a_request(style, entries):
         roles = [message["role"] for message in body["messages"]]
         assert all(before != after for before, after in pairwise(roles))
         assert all(block.get("text", "a").strip() for message in body["messages"] for block in message["content"])
+
+
+IDS = st.sampled_from(["call_0", "", "functions.tide:1", "call00000", "x" * 70])
+ORIGINS = st.sampled_from(["", "openai http://h", "anthropic http://h", "openai http://other"])
+
+
+@pytest.mark.parametrize("style", STYLES)
+@given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "tool"]), st.lists(IDS, max_size=3), IDS, ORIGINS), max_size=8))
+def test_in_any_history_every_call_has_one_id_of_its_own_and_one_answer(style, entries):
+    history = tuple(
+        Message(role, "a", tuple(ToolCall(id_, "tide", "{}") for id_ in ids), answered if role == "tool" else "", origin=origin)
+        if role == "assistant"
+        else Message(role, "a", tool_call_id=answered if role == "tool" else "")
+        for role, ids, answered, origin in entries
+    )
+    sent = [*sound(history, f"{style} http://h", tools=True)]
+    ids = [call.id for message in sent for call in message.tool_calls]
+    answers = [message.tool_call_id for message in sent if message.role == "tool"]
+    assert len(set(ids)) == len(ids)
+    assert sorted(answers) == sorted(ids)
+    assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", id_) for id_ in ids)
+    for place, message in enumerate(sent):
+        count = len(message.tool_calls)
+        assert [answer.role for answer in sent[place + 1 : place + 1 + count]] == ["tool"] * count
+
+
+THOUGHTS = [
+    ("<think>\nhm\n</think>\n\nHigh.", "hm", "High."),
+    ("\n<think>a < b</think>High.", "a < b", "High."),
+    ("[THINK]hm[/THINK]High.", "hm", "High."),
+    ("<think></think>High.", "", "High."),
+    ("The tag <think> opens.</think>", "", "The tag <think> opens.</think>"),
+    ("```\n<think>x</think>\n```", "", "```\n<think>x</think>\n```"),
+    ("<thinking>about</thinking>", "", "<thinking>about</thinking>"),
+    ("<think>a</think>b <think>c</think>", "a", "b <think>c</think>"),
+    ("<", "", "<"),
+    ("  \n", "", "  \n"),
+]
+
+
+def in_pieces(style, pieces):
+    if style == "openai":
+        return data(
+            *({"choices": [{"delta": {"content": piece}}]} for piece in pieces), {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+        )
+    deltas = ({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}} for piece in pieces)
+    return data(*deltas, {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, {"type": "message_stop"})
+
+
+@pytest.mark.parametrize("style", STYLES)
+@given(st.sampled_from(THOUGHTS), st.data())
+def test_reasoning_between_tags_is_told_from_the_text_wherever_the_stream_is_cut(style, thought, draw):
+    whole, reasoning, text = thought
+    cuts = sorted(draw.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
+    pieces = [whole[start:end] for start, end in pairwise([0, *cuts, len(whole)])]
+    message = message_of(provider(style).events(in_pieces(style, pieces)))
+    assert (message.text, "".join(block.text for block in message.reasoning)) == (text, reasoning)
+    body = provider(style).request(Ask(Endpoint(style, "http://h", "m"), "", (message,))).body
+    assert not reasoning or f"{reasoning}<" not in json.dumps(body)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_reasoning_that_is_never_closed_is_no_answer(style):
+    events = [*provider(style).events(in_pieces(style, ["<think>round and ", "round"]))]
+    message = message_of(events)
+    assert (message.text, message.reasoning[0].text) == ("", "round and round")
+    assert [event.text for event in events if isinstance(event, Notice)] == [
+        "the reply ended inside its reasoning, which was never closed: it holds no answer"
+    ]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_what_was_held_back_of_a_broken_stream_is_kept(style):
+    events = provider(style).events(in_pieces(style, ["<thi"])[:1])
+    arrived = []
+    with pytest.raises(StreamCut):
+        arrived.extend(iter(events))
+    assert arrived == [TextDelta("<thi")]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_an_error_in_a_list_is_read(style):
+    with pytest.raises(BadReply, match="reports an error: quota"):
+        list(provider(style).whole([{"error": {"message": "quota"}}]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "memory", "arguments": {}}',
+        '<tool_call>\n{"name": "memory", "arguments": {}}\n</tool_call>',
+        '[TOOL_CALLS][{"name": "memory", "arguments": {}}]',
+        '<|python_tag|>{"name": "memory", "parameters": {}}',
+        "<function=memory>{}</function>",
+        'I note it.\n```json\n{"tool": "memory", "args": {}}\n```',
+        'memory_not? [memory(action="add")]'[12:],
+    ],
+)
+def test_a_call_that_is_written_as_text_is_recognised(text):
+    assert written_call(text, ["memory"]) == "memory"
+
+
+@pytest.mark.parametrize(
+    "text", ["I use memory(action) for that.", '{"name": "memory"}', '```json\n{"name": "port", "args": {}}\n```', "", "{" * 50_000]
+)
+def test_prose_and_other_json_is_no_call(text):
+    assert written_call(text, ["memory"]) == ""
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -22,10 +22,11 @@ from ..conversation import (
     Usage,
     UsageReport,
 )
-from ..errors import BadReply, StreamCut
-from .history import sent_arguments, sent_name, with_plain_ids
+from ..errors import BadReply, StreamCut, WireError
+from .ends import NO_REASON, finish
+from .history import sent_arguments, sent_name, sound
+from .kept import Keeping
 from .reading import (
-    FINISH_REASONS,
     address,
     as_json,
     as_object,
@@ -39,12 +40,15 @@ from .reading import (
     string,
     text,
 )
-from .surrogates import mended
+from .tidy import Tidy
 from .wire import Ask, WireRequest
 
 VERSION: Final = "2023-06-01"
 #: The dialect demands a limit; this one is sent unless the parameters name another.
 DEFAULT_MAX_TOKENS: Final = 4096
+_DONE: Final = "[DONE]"
+#: The number of reasoning that stands between tags in the text: no block of the dialect has it.
+_TAGGED_BLOCK: Final = -1
 
 _Block = dict[str, Any]
 
@@ -58,8 +62,8 @@ def request(ask: Ask) -> WireRequest:
     body: dict[str, Any] = {"model": there.model, "max_tokens": DEFAULT_MAX_TOKENS}
     if ask.system:
         body["system"] = [{"type": "text", "text": ask.system, "cache_control": {"type": "ephemeral"}}]
-    body |= {"messages": _messages(ask.messages), "stream": True}
-    if ask.tools:
+    body |= {"messages": _messages(ask), "stream": True}
+    if ask.tools and ask.takes_tools:
         body["tools"] = [_tool(tool) for tool in ask.tools]
     headers = {"anthropic-version": VERSION} | ({"x-api-key": there.api_key} if there.api_key else {})
     return WireRequest(address(there.base_url, "/v1", "/messages"), headers, {**body, **ask.params})
@@ -69,12 +73,14 @@ def _tool(tool: Tool) -> _Block:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
 
 
-def _messages(history: Iterable[Message]) -> list[dict[str, Any]]:
+def _messages(ask: Ask) -> list[dict[str, Any]]:
     """Return the history with alternating roles and without what the server refuses: empty text, empty messages."""
     messages: list[dict[str, Any]] = []
-    for message in with_plain_ids(history):
+    origin = ask.endpoint.origin
+    # A request without tools must hold no calls either.
+    for message in sound(ask.messages, origin, tools=bool(ask.tools) and ask.takes_tools):
         role = "assistant" if message.role == "assistant" else "user"
-        blocks = list(_blocks(message))
+        blocks = list(_blocks(message, message.origin in ("", origin)))
         if not blocks:
             continue
         if messages and messages[-1]["role"] == role:
@@ -84,17 +90,19 @@ def _messages(history: Iterable[Message]) -> list[dict[str, Any]]:
     return messages
 
 
-def _blocks(message: Message) -> Iterator[_Block]:
+def _blocks(message: Message, known: bool) -> Iterator[_Block]:
+    """Yield a message's blocks; `known` says that this server may have written it: it refuses the signatures of others."""
     if message.role == "tool":
         yield _tool_result(message)
         return
     said = bool(message.text.strip())
-    if said or message.tool_calls:
+    if known and (said or message.tool_calls):
         yield from (block for reasoning in message.reasoning for block in _thinking(reasoning))
     if said:
         yield {"type": "text", "text": message.text}
     for call in message.tool_calls:
-        yield {"type": "tool_use", "id": call.id, "name": sent_name(call), "input": sent_arguments(call)}
+        own = call.extra if known else {}
+        yield {**own, "type": "tool_use", "id": call.id, "name": sent_name(call), "input": sent_arguments(call)}
 
 
 def _thinking(reasoning: Reasoning) -> Iterator[_Block]:
@@ -118,26 +126,31 @@ def _tool_result(message: Message) -> _Block:
 
 
 def events(stream: Iterable[tuple[str, str]]) -> Iterator[ReplyEvent]:
-    """Turn (event name, data) pairs into events; message_stop alone makes a reply whole.
+    """Turn (event name, data) pairs into events; message_stop makes a reply whole.
 
+    So does a closing [DONE], which some gateways send instead, behind text or a stop_reason.
     Raises BadReply and StreamCut as Provider says.
     """
-    return mended(_events(stream))
-
-
-def _events(stream: Iterable[tuple[str, str]]) -> Iterator[ReplyEvent]:
-    reply = _Reply()
-    for name, data in stream:
-        if not data.strip() or data.strip() == "[DONE]":
-            continue
-        event = _event(name, data)
-        kind = string(event.get("type")) or name
-        yield from reply.event(kind, event)
-        if kind == "message_stop":
-            yield from reply.close()
-            yield reply.finish("")
-            return
-    raise StreamCut("the stream ended without message_stop: what arrived is not the whole reply: try again")
+    reply, tidy = _Reply(), Tidy(_TAGGED_BLOCK)
+    try:
+        for name, data in stream:
+            if not data.strip():
+                continue
+            if data.strip() == _DONE:
+                reply.closed = True
+                continue
+            event = _event(name, data)
+            kind = string(event.get("type")) or name
+            if kind == "message_stop":
+                reply.stopped = True
+                break
+            if found := [*reply.event(kind, event)]:
+                yield from tidy.passed(found, data)
+        last, finished = reply.end()
+    except WireError:
+        yield from tidy.broken()
+        raise
+    yield from tidy.ending(last, finished)
 
 
 def _event(name: str, data: str) -> Mapping[str, Any]:
@@ -152,10 +165,6 @@ def _event(name: str, data: str) -> Mapping[str, Any]:
 
 def whole(body: object) -> Iterator[ReplyEvent]:
     """Turn a plain JSON answer into the same events. A message without stop_reason is a whole one."""
-    return mended(_whole(body))
-
-
-def _whole(body: object) -> Iterator[ReplyEvent]:
     answer = as_object(body, "the answer is")
     raise_for_error(answer)
     content = answer.get("content")
@@ -163,14 +172,15 @@ def _whole(body: object) -> Iterator[ReplyEvent]:
         hint = "use --style openai" if "choices" in answer else "check the base URL"
         raise BadReply(f"the answer holds no content: {one_line(as_json(body))}: {hint}")
     reply = _Reply()
-    yield from reply.head(answer)
+    found = [*reply.head(answer)]
     if isinstance(content, str):
-        yield TextDelta(content)
+        found.append(TextDelta(content))
     for index, block in enumerate(objects(content)):
-        yield from reply.block(index, block)
-    yield from reply.close()
-    yield from reply.ending(answer.get("stop_reason"), {})
-    yield reply.finish("end_turn")
+        found += reply.block(index, block)
+    found += reply.ending(answer.get("stop_reason") or "end_turn", {})
+    reply.stopped = True
+    last, finished = reply.end()
+    yield from Tidy(_TAGGED_BLOCK).ending([*found, *last], finished)
 
 
 @dataclass(slots=True)
@@ -186,6 +196,12 @@ class _Reply:
     reasoning_count: int = 0
     #: Arguments that came whole at a call's start; pieces that follow replace them.
     early: dict[int, str] = field(default_factory=dict)
+    keeping: Keeping = field(default_factory=Keeping)
+    has_text: bool = False
+    #: The server has sent message_stop.
+    stopped: bool = False
+    #: The server has sent [DONE].
+    closed: bool = False
 
     def event(self, kind: str, event: Mapping[str, Any]) -> Iterator[ReplyEvent]:
         """Yield what one event adds; events of kinds that are not known add nothing."""
@@ -209,7 +225,7 @@ class _Reply:
         """Yield what a block holds where it begins: nothing in a documented stream, all in a plain answer."""
         match block.get("type"):
             case "text":
-                yield TextDelta(text(block.get("text")))
+                yield from self._text(text(block.get("text")))
             case "thinking":
                 yield self._reasoning(index, string(block.get("thinking")), string(block.get("signature")))
             case "redacted_thinking":
@@ -221,7 +237,7 @@ class _Reply:
     def delta(self, index: int | None, delta: Mapping[str, Any]) -> Iterator[ReplyEvent]:
         match delta.get("type"):
             case "text_delta":
-                yield TextDelta(text(delta.get("text")))
+                yield from self._text(text(delta.get("text")))
             case "thinking_delta":
                 yield self._more_reasoning(index, string(delta.get("thinking")), "")
             case "signature_delta":
@@ -233,28 +249,34 @@ class _Reply:
                     self.early.pop(self.calls[index], None)
                 yield ToolCallDelta(self.calls[index], arguments=arguments)
 
-    def close(self) -> Iterator[ReplyEvent]:
-        """Yield the arguments no piece replaced."""
-        for key, arguments in self.early.items():
-            yield ToolCallDelta(key, arguments=arguments)
-
     def ending(self, stop_reason: object, usage: Mapping[str, Any]) -> Iterator[ReplyEvent]:
         self.stop_reason = string(stop_reason) or self.stop_reason
         yield from self._usage(usage)
 
-    def finish(self, absent: str) -> Finish:
-        """Return the Finish; `absent` stands for a stop_reason the server did not give."""
-        word = self.stop_reason or absent
-        reason = FINISH_REASONS.get(word, "unknown")
-        if reason == "unknown":
-            return Finish(reason, one_line(word) or "no stop_reason")
-        return Finish("tool_calls") if reason == "stop" and self.call_count else Finish(reason)
+    def end(self) -> tuple[list[ReplyEvent], Finish]:
+        """Return the last events and the Finish. Raises StreamCut, or BadReply for a reason that means a failure."""
+        last: list[ReplyEvent] = [ToolCallDelta(key, arguments=arguments) for key, arguments in self.early.items()]
+        last += self.keeping.events(with_calls=bool(self.call_count))
+        word = self.stop_reason
+        if not self.stopped:
+            if not (self.closed and (word or (self.has_text and not self.call_count))):
+                raise StreamCut("the stream ended without message_stop: what arrived is not the whole reply: try again")
+            if not word:
+                word = "end_turn"
+                last.append(NO_REASON)
+        return last, finish(word, calls=bool(self.call_count))
+
+    def _text(self, words: str) -> Iterator[TextDelta]:
+        if words:
+            self.has_text = True
+            yield TextDelta(words)
 
     def _call_begins(self, index: int | None, block: Mapping[str, Any]) -> ToolCallDelta:
         key = self.calls[index] = self.call_count
         self.call_count += 1
         if block.get("input"):
             self.early[key] = as_json(block["input"])
+        self.keeping.call(key, block)
         return ToolCallDelta(key, identifier(block.get("id")), string(block.get("name")))
 
     def _reasoning_begins(self, index: int | None) -> None:

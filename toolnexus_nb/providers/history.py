@@ -1,6 +1,6 @@
-"""What a history needs before a server accepts it back: arguments that parse, names and ids of plain characters.
+"""What a history needs before a server accepts it back: arguments that parse, ids that occur once, calls that are answered.
 
-Border: none. The model wrote all three, so all three may be anything.
+Border: none. Models and servers wrote all of it, so all of it may be anything.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from ..conversation import Message, ToolCall
 
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9_-]")
 MAX_NAME_CHARACTERS: Final = 64
+_MAX_ID_CHARACTERS: Final = 64
+_NO_RESULT: Final = "no result: the conversation went on before this call was answered"
 
 
 def sent_arguments(call: ToolCall) -> dict[str, Any]:
@@ -32,32 +34,61 @@ def sent_name(call: ToolCall) -> str:
     return _NOT_PLAIN.sub("_", call.name)[:MAX_NAME_CHARACTERS] or "unnamed"
 
 
-def with_plain_ids(messages: Iterable[Message]) -> Iterator[Message]:
-    """Pass messages on with call ids that are plain and occur once; each result follows its call.
+def sound(messages: Iterable[Message], origin: str, *, tools: bool) -> Iterator[Message]:
+    """Pass a history on as the server named `origin` accepts it.
 
-    Ids repeat where a server sent none and they were made up, once for each reply.
+    Every call has an id that is plain and occurs once, and one result right behind it; a result
+    without a call is told as a user's message. Without `tools` all calls are told as text.
     """
-    taken: set[str] = set()
-    open_calls: dict[str, list[str]] = {}
+    ids = _Ids(origin)
+    #: The calls not answered yet: the id in the history, the id that is sent.
+    waiting: list[tuple[str, str]] = []
+    #: Results without a call, told once the calls before them are answered.
+    strays: list[Message] = []
     for message in messages:
-        if message.role == "assistant":
-            calls = tuple(replace(call, id=_free(call.id, taken)) for call in message.tool_calls)
-            for before in message.tool_calls:
-                open_calls[before.id] = []
-            for before, after in zip(message.tool_calls, calls, strict=True):
-                open_calls[before.id].append(after.id)
-            yield replace(message, tool_calls=calls)
-        elif message.role == "tool" and open_calls.get(message.tool_call_id):
-            yield replace(message, tool_call_id=open_calls[message.tool_call_id].pop(0))
-        else:
-            yield message
+        if message.role == "tool":
+            sent = next((pair for pair in waiting if pair[0] == message.tool_call_id), None)
+            if sent is None:
+                strays.append(Message("user", f"[the result of a tool call]\n{message.text}"))
+            else:
+                waiting.remove(sent)
+                yield replace(message, tool_call_id=sent[1])
+            continue
+        yield from _settled(waiting, strays)
+        waiting, strays = [], []
+        if not tools and message.tool_calls:
+            yield replace(message, text=_told(message), tool_calls=())
+            continue
+        calls = tuple(replace(call, id=ids.free(call.id, message.origin)) for call in message.tool_calls)
+        waiting = [(before.id, after.id) for before, after in zip(message.tool_calls, calls, strict=True)]
+        yield replace(message, tool_calls=calls)
+    yield from _settled(waiting, strays)
 
 
-def _free(wanted: str, taken: set[str]) -> str:
-    plain = _NOT_PLAIN.sub("_", wanted) or "call"
-    free, count = plain, 1
-    while free in taken:
-        count += 1
-        free = f"{plain}_{count}"
-    taken.add(free)
-    return free
+def _settled(waiting: Iterable[tuple[str, str]], strays: Iterable[Message]) -> Iterator[Message]:
+    for _, id_ in waiting:
+        yield Message("tool", _NO_RESULT, tool_call_id=id_, is_error=True)
+    yield from strays
+
+
+def _told(message: Message) -> str:
+    calls = (f"[a call of the tool {call.name}: {call.arguments_json}]" for call in message.tool_calls)
+    return "\n".join(filter(None, (message.text, *calls)))
+
+
+class _Ids:
+    """The ids of one request. A server's own id goes back to it; all others are made up by their place."""
+
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+        self._taken: set[str] = set()
+        self._count = 0
+
+    def free(self, wanted: str, origin: str) -> str:
+        known = origin in ("", self._origin) and 0 < len(wanted) <= _MAX_ID_CHARACTERS and not _NOT_PLAIN.search(wanted)
+        while not known or wanted in self._taken:
+            # Nine letters and digits: Mistral takes no other ids.
+            wanted, known = f"call{self._count:05d}", True
+            self._count += 1
+        self._taken.add(wanted)
+        return wanted

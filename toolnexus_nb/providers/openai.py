@@ -6,7 +6,6 @@ Border: none; values in, values out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..conversation import (
@@ -21,10 +20,11 @@ from ..conversation import (
     Usage,
     UsageReport,
 )
-from ..errors import BadReply, StreamCut
-from .history import sent_arguments, sent_name
+from ..errors import BadReply, StreamCut, WireError
+from .ends import NO_REASON, finish
+from .history import sent_arguments, sent_name, sound
+from .kept import Keeping, of_call
 from .reading import (
-    FINISH_REASONS,
     address,
     as_json,
     as_object,
@@ -37,11 +37,12 @@ from .reading import (
     string,
     text,
 )
-from .surrogates import mended
+from .tidy import Tidy
 from .tool_pieces import ToolPieces
 from .wire import Ask, WireRequest
 
 _DONE: Final = "[DONE]"
+_NO_REPLY: Final = "(no reply to this result)"
 
 
 # --- the request ------------------------------------------------------------------------------
@@ -51,10 +52,10 @@ def request(ask: Ask) -> WireRequest:
     """Return the streaming request that asks for one reply."""
     there = ask.endpoint
     body: dict[str, Any] = {"model": there.model} if there.model else {}
-    body |= {"messages": _merged([*_soul(ask), *map(_message, ask.messages)]), "stream": True}
+    body |= {"messages": _merged([*_soul(ask), *_messages(ask)]), "stream": True}
     if ask.include_usage:
         body["stream_options"] = {"include_usage": True}
-    if ask.tools:
+    if ask.tools and ask.takes_tools:
         body["tools"] = [_tool(tool) for tool in ask.tools]
     headers = {"Authorization": f"Bearer {there.api_key}"} if there.api_key else {}
     return WireRequest(address(there.base_url, "", "/chat/completions"), headers, {**body, **ask.params})
@@ -83,12 +84,25 @@ def _tool(tool: Tool) -> dict[str, Any]:
     return {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters}}
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _messages(ask: Ask) -> Iterator[dict[str, Any]]:
+    origin, before = ask.endpoint.origin, ""
+    for message in sound(ask.messages, origin, tools=ask.takes_tools):
+        if before == "tool" and message.role == "user":
+            # Mistral refuses a user's message right behind a result.
+            yield {"role": "assistant", "content": _NO_REPLY}
+        yield _message(message, message.origin == origin)
+        before = message.role
+
+
+def _message(message: Message, known: bool) -> dict[str, Any]:
+    """Return a message as it is sent; `known` says that this server wrote it, so that its own fields go back."""
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.text}
+    own = message.extra if known and message.role == "assistant" else {}
     if not message.tool_calls:
-        return {"role": message.role, "content": message.text}
-    return {"role": "assistant", "content": message.text or None, "tool_calls": [_call(call) for call in message.tool_calls]}
+        return {**own, "role": message.role, "content": message.text}
+    calls = [of_call(call.extra if known else {}, _call(call)) for call in message.tool_calls]
+    return {**own, "role": "assistant", "content": message.text or None, "tool_calls": calls}
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
@@ -103,42 +117,27 @@ def _call(call: ToolCall) -> dict[str, Any]:
 def events(stream: Iterable[tuple[str, str]]) -> Iterator[ReplyEvent]:
     """Turn (event name, data) pairs into events; Finish is the last, also when usage comes after it.
 
-    A reply is whole once it named a finish_reason; the closing [DONE] is not asked for.
+    A reply is whole once it named a finish_reason; the closing [DONE] is not asked for. Without
+    a finish_reason, [DONE] behind text or whole calls ends a reply too, with a Notice.
     Raises BadReply and StreamCut as Provider says.
     """
-    return mended(_events(stream))
-
-
-def _events(stream: Iterable[tuple[str, str]]) -> Iterator[ReplyEvent]:
-    reply = _Reply()
-    for name, data in stream:
-        if data.strip() == _DONE:
-            break
-        if data.strip():
-            yield from _chunk(reply, name, data)
-    if not reply.finish_reason:
-        raise StreamCut("the stream ended without a finish_reason: what arrived is not the whole reply: try again")
-    yield reply.finish()
-
-
-def _chunk(reply: _Reply, name: str, data: str) -> Iterator[ReplyEvent]:
-    if name == "error" and not data.lstrip().startswith("{"):
-        raise BadReply(f"the server reports an error: {one_line(data)}")
-    chunk = parsed(data)
-    raise_for_error(chunk, name)
-    if string(chunk.get("type")).startswith("message_"):
-        raise BadReply("the server answers in the anthropic dialect: use --style anthropic")
-    choice = _first_choice(chunk)
-    yield from reply.head(chunk, choice)
-    yield from reply.piece(mapping(choice.get("delta", choice.get("message"))), choice.get("finish_reason"))
+    reply, tidy = _Reply(), Tidy()
+    try:
+        for name, data in stream:
+            if data.strip() == _DONE:
+                reply.closed = True
+                break
+            if found := reply.chunk(name, data):
+                yield from tidy.passed(found, data)
+        last, finished = reply.end()
+    except WireError:
+        yield from tidy.broken()
+        raise
+    yield from tidy.ending(last, finished)
 
 
 def whole(body: object) -> Iterator[ReplyEvent]:
     """Turn a plain JSON answer into the same events. A message without finish_reason is a whole one."""
-    return mended(_whole(body))
-
-
-def _whole(body: object) -> Iterator[ReplyEvent]:
     answer = as_object(body, "the answer is")
     raise_for_error(answer)
     choice = _first_choice(answer)
@@ -146,59 +145,101 @@ def _whole(body: object) -> Iterator[ReplyEvent]:
         hint = "use --style anthropic" if answer.get("type") == "message" else "check the base URL"
         raise BadReply(f"the answer holds no message in choices: {one_line(as_json(body))}: {hint}")
     reply = _Reply()
-    yield from reply.head(answer, choice)
-    yield from reply.piece(choice["message"], string(choice.get("finish_reason")) or "stop")
-    yield reply.finish()
+    found = [*reply.head(answer, choice), *reply.piece(choice["message"], string(choice.get("finish_reason")).strip() or "stop")]
+    last, finished = reply.end()
+    yield from Tidy().ending([*found, *last], finished)
 
 
 def _first_choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the choice number 0; the others were not asked for. Empty when there is none."""
-    choices = objects(answer.get("choices"))
+    given = answer.get("choices")
+    if isinstance(given, list) and len(given) == 1 and isinstance(given[0], dict) and given[0].get("index", 0) == 0:
+        only: Mapping[str, Any] = given[0]
+        return only
+    choices = objects(given)
     numbers = [place if number(choice.get("index")) is None else choice["index"] for place, choice in enumerate(choices)]
     return choices[numbers.index(0)] if 0 in numbers else {}
 
 
-@dataclass(slots=True)
 class _Reply:
-    """One reply while it arrives: what later chunks are understood by."""
+    """One reply while it arrives: what later chunks are understood by. Most chunks bring a little text and nothing else."""
 
-    model: str = ""
-    usage: Usage = Usage()
-    calls: ToolPieces = field(default_factory=ToolPieces)
-    refused: bool = False
-    finish_reason: str = ""
+    def __init__(self) -> None:
+        self.model = ""
+        self.usage = Usage()
+        self.keeping = Keeping()
+        self.calls = ToolPieces(self.keeping.call)
+        self.refused = False
+        self.has_text = False
+        self.finish_reason = ""
+        #: The server has sent its closing [DONE].
+        self.closed = False
 
-    def head(self, chunk: Mapping[str, Any], choice: Mapping[str, Any]) -> Iterator[ReplyEvent]:
-        """Yield the model and the usage where the chunk says something new."""
-        model = string(chunk.get("model"))
-        if model and model != self.model:
-            self.model = model
-            yield ModelNamed(model)
+    def chunk(self, name: str, data: str) -> list[ReplyEvent]:
+        """Return what one event of the stream adds. Raises BadReply."""
+        if not data.strip():
+            return []
+        if name == "error" and not data.lstrip().startswith("{"):
+            raise BadReply(f"the server reports an error: {one_line(data)}")
+        chunk = parsed(data)
+        raise_for_error(chunk, name)
+        if string(chunk.get("type")).startswith("message_"):
+            raise BadReply("the server answers in the anthropic dialect: use --style anthropic")
+        choice = _first_choice(chunk)
+        delta = choice.get("delta", choice.get("message"))
+        found = self.head(chunk, choice)
+        found += self.piece(delta if isinstance(delta, dict) else {}, choice.get("finish_reason"))
+        return found
+
+    def head(self, chunk: Mapping[str, Any], choice: Mapping[str, Any]) -> list[ReplyEvent]:
+        """Return the model and the usage where the chunk says something new."""
+        found: list[ReplyEvent] = []
+        model = chunk.get("model")
+        if model != self.model and (named := string(model)):
+            self.model = named
+            found.append(ModelNamed(named))
         # One provider (Moonshot) reports usage inside the choice.
-        usage = _usage(mapping(chunk.get("usage") or choice.get("usage")))
-        if usage not in (Usage(), self.usage):
-            self.usage = usage
-            yield UsageReport(usage)
+        counts = chunk.get("usage") or choice.get("usage")
+        if counts:
+            usage = _usage(mapping(counts))
+            if usage not in (Usage(), self.usage):
+                self.usage = usage
+                found.append(UsageReport(usage))
+        return found
 
-    def piece(self, delta: Mapping[str, Any], finish_reason: object) -> Iterator[ReplyEvent]:
-        """Yield what a delta, or a whole message, adds."""
-        yield ReasoningDelta(_reasoning(delta))
-        yield TextDelta(text(delta.get("content")))
-        refusal = string(delta.get("refusal"))
-        self.refused = self.refused or bool(refusal)
-        yield TextDelta(refusal)
-        yield from self.calls.read(delta)
+    def piece(self, delta: Mapping[str, Any], finish_reason: object) -> list[ReplyEvent]:
+        """Return what a delta, or a whole message, adds."""
+        found: list[ReplyEvent] = []
+        content = delta.get("content")
+        plain = not content or isinstance(content, str)
+        more = not plain or len(delta) > ("content" in delta) + ("role" in delta)
+        if more:
+            if reasoning := _reasoning(delta):
+                found.append(ReasoningDelta(reasoning))
+            self.keeping.message(delta)
+        if content and (words := content if isinstance(content, str) else text(content)):
+            self.has_text = True
+            found.append(TextDelta(words))
+        if more:
+            if refusal := string(delta.get("refusal")):
+                self.refused = True
+                found.append(TextDelta(refusal))
+            found += self.calls.read(delta)
         # A reply once called cut or filtered is not made whole by a closing "stop".
-        if self.finish_reason in ("", "stop"):
+        if finish_reason and self.finish_reason in ("", "stop"):
             self.finish_reason = string(finish_reason).strip() or self.finish_reason
+        return found
 
-    def finish(self) -> Finish:
-        reason = FINISH_REASONS.get(self.finish_reason.lower(), "unknown")
-        if reason == "unknown":
-            return Finish(reason, one_line(self.finish_reason))
-        if reason == "stop" and self.refused:
-            return Finish("refused")
-        return Finish("tool_calls") if reason == "stop" and self.calls else Finish(reason)
+    def end(self) -> tuple[list[ReplyEvent], Finish]:
+        """Return the last events and the Finish. Raises StreamCut, or BadReply for a reason that means a failure."""
+        kept: list[ReplyEvent] = [*self.keeping.events(with_calls=bool(self.calls))]
+        word = self.finish_reason
+        if not word:
+            if not (self.closed and (self.calls.whole if self.calls else self.has_text)):
+                raise StreamCut("the stream ended without a finish_reason: what arrived is not the whole reply: try again")
+            word = "stop"
+            kept.append(NO_REASON)
+        return kept, finish(word, calls=bool(self.calls), refused=self.refused)
 
 
 def _reasoning(delta: Mapping[str, Any]) -> str:

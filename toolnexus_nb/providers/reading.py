@@ -11,29 +11,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from ..conversation import FinishReason
 from ..errors import BadReply, ModelError
 from .surrogates import joined
 
 MAX_WORDS_CHARACTERS: Final = 300
 #: Python writes no numbers of more than some thousand digits.
 _LARGEST_ID: Final = 2**64
-
-#: How a reply can end, in the words of either dialect; gateways pass on the words of the server behind them.
-FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
-    "stop": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "eos_token": "stop",
-    "tool_calls": "tool_calls",
-    "tool_use": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "content_filter": "refused",
-    "refusal": "refused",
-}
 
 
 def parsed(data: str) -> dict[str, Any]:
@@ -49,6 +32,9 @@ def as_object(value: object, found_in: str) -> dict[str, Any]:
     """Return `value` when it is a JSON object. Raises BadReply that begins with `found_in`."""
     if isinstance(value, dict):
         return value
+    # Gemini reports an error as a list that holds it.
+    for entry in objects(value):
+        raise_for_error(entry)
     raise BadReply(f"{found_in} no JSON object: {one_line(as_json(value))}: check the base URL and the server")
 
 

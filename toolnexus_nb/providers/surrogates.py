@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from ..conversation import Finish, ModelNamed, ReasoningDelta, ReplyEvent, TextDelta, ToolCallDelta
+from ..conversation import Finish, Kept, ModelNamed, ReasoningDelta, ReplyEvent, TextDelta, ToolCallDelta
 
 _LOST_HALF: Final = "\N{REPLACEMENT CHARACTER}"
 
@@ -23,41 +23,40 @@ def joined(text: str) -> str:
     return text
 
 
-def mended(events: Iterable[ReplyEvent]) -> Iterator[ReplyEvent]:
-    """Pass events on without half characters; a half at the end of a piece waits for the next piece.
-
-    Pieces that are empty and say nothing else are left out.
-    """
-    waiting = _Waiting()
-    for event in events:
-        match event:
-            case TextDelta(text):
-                if text := waiting.piece("text", 0, text):
-                    yield TextDelta(text)
-            case ReasoningDelta(text, block, signature, redacted):
-                text = waiting.piece("reasoning", block, text)
-                if text or signature or redacted:
-                    yield ReasoningDelta(text, block, joined(signature), joined(redacted))
-            case ToolCallDelta(key, id_, name, arguments):
-                arguments = waiting.piece("arguments", key, arguments)
-                if arguments or id_ or name:
-                    yield ToolCallDelta(key, joined(id_), joined(name), arguments)
-            case ModelNamed(model):
-                yield ModelNamed(joined(model))
-            case Finish():
-                yield from waiting.rest()
-                yield replace(event, detail=joined(event.detail))
-            case _:
-                yield event
-
-
-class _Waiting:
-    """First halves whose second half may still come, by the stream of pieces they belong to."""
+class Halves:
+    """First halves whose second half may still come, by the stream of pieces they belong to. True while there is one."""
 
     def __init__(self) -> None:
         self._halves: dict[tuple[str, int], str] = {}
 
-    def piece(self, kind: str, key: int, text: str) -> str:
+    def __bool__(self) -> bool:
+        return bool(self._halves)
+
+    def mended(self, events: Iterable[ReplyEvent]) -> Iterator[ReplyEvent]:
+        """Pass events on without half characters; a half at the end of a piece waits for the next piece."""
+        for event in events:
+            match event:
+                case TextDelta(text):
+                    if text := self._piece("text", 0, text):
+                        yield TextDelta(text)
+                case ReasoningDelta(text, block, signature, redacted):
+                    text = self._piece("reasoning", block, text)
+                    if text or signature or redacted:
+                        yield ReasoningDelta(text, block, joined(signature), joined(redacted))
+                case ToolCallDelta(key, id_, name, arguments):
+                    arguments = self._piece("arguments", key, arguments)
+                    if arguments or id_ or name:
+                        yield ToolCallDelta(key, joined(id_), joined(name), arguments)
+                case ModelNamed(model):
+                    yield ModelNamed(joined(model))
+                case Finish():
+                    yield replace(event, detail=joined(event.detail))
+                case Kept(fields, key):
+                    yield Kept(_whole(fields), key)
+                case _:
+                    yield event
+
+    def _piece(self, kind: str, key: int, text: str) -> str:
         """Return what of the text can be shown now."""
         if not text:
             return ""
@@ -76,3 +75,13 @@ class _Waiting:
                 yield ReasoningDelta(_LOST_HALF, key)
             else:
                 yield ToolCallDelta(key, arguments=_LOST_HALF)
+        self._halves.clear()
+
+
+def _whole(value: Any) -> Any:
+    """Return a JSON value with every text in it mended."""
+    if isinstance(value, str):
+        return joined(value)
+    if isinstance(value, dict):
+        return {joined(name): _whole(inner) for name, inner in value.items()}
+    return [_whole(inner) for inner in value] if isinstance(value, list) else value

@@ -7,7 +7,7 @@ servers leave out either, give every call the index 0, or every piece a fresh id
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -50,8 +50,13 @@ class _Call:
 
     def _is_complete(self) -> bool:
         # Looked at before it is parsed: a server may repeat the name with each of thousands of pieces.
-        if not self.arguments[-1].rstrip().endswith("}"):
-            return False
+        return self.arguments[-1].rstrip().endswith("}") and self._parses()
+
+    def is_whole(self) -> bool:
+        """Say whether nothing is missing: all of an object, or no arguments at all."""
+        return not "".join(self.arguments).strip() or self._parses()
+
+    def _parses(self) -> bool:
         try:
             json.loads("".join(self.arguments))
         except (ValueError, RecursionError):
@@ -60,15 +65,24 @@ class _Call:
 
 
 class ToolPieces:
-    """The calls of one reply, numbered in the order in which they began. True once there is one."""
+    """The calls of one reply, numbered in the order in which they began. True once there is one.
 
-    def __init__(self) -> None:
-        self._count = 0
+    `keep` is told the key of each entry's call, and the entry as it came.
+    """
+
+    def __init__(self, keep: Callable[[int, Mapping[str, Any]], None]) -> None:
+        self._keep = keep
+        self._calls: list[_Call] = []
         self._latest: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
 
     def __bool__(self) -> bool:
-        return self._count > 0
+        return bool(self._calls)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the arguments of every call are complete."""
+        return all(call.is_whole() for call in self._calls)
 
     def read(self, delta: Mapping[str, Any]) -> Iterator[ToolCallDelta]:
         """Yield the pieces in a delta, or in a whole message, each under its call's key."""
@@ -76,18 +90,23 @@ class ToolPieces:
         for place, entry in enumerate(entries):
             # Some servers leave the `function` envelope out: name and arguments stand beside the id.
             function = mapping(entry.get("function", entry))
-            yield from self._piece(place, _piece(number(entry.get("index")), identifier(entry.get("id")), function))
+            yield from self._piece(place, _piece(number(entry.get("index")), identifier(entry.get("id")), function), entry)
         if not entries:
-            yield from self._piece(_LEGACY_PLACE, _piece(None, "", mapping(delta.get("function_call"))))
+            yield from self._piece(_LEGACY_PLACE, _piece(None, "", mapping(delta.get("function_call"))), {})
 
-    def _piece(self, place: int, piece: _Piece) -> Iterator[ToolCallDelta]:
+    def _piece(self, place: int, piece: _Piece, entry: Mapping[str, Any]) -> Iterator[ToolCallDelta]:
+        place = place if piece.index is None else piece.index
         if not (piece.id or piece.name or piece.arguments):
+            # It may hold what the dialect does not know, for a call that has begun.
+            if place in self._latest:
+                self._keep(self._latest[place].key, entry)
             return
-        call = self._call(place if piece.index is None else piece.index, piece)
+        call = self._call(place, piece)
         call.id = call.id or piece.id
         call.name = call.name or piece.name
         call.arguments.append(piece.arguments)
         self._by_id.setdefault(call.id, call)
+        self._keep(call.key, entry)
         yield ToolCallDelta(call.key, piece.id, piece.name, piece.arguments)
 
     def _call(self, place: int, piece: _Piece) -> _Call:
@@ -97,8 +116,8 @@ class ToolPieces:
         if call is None or piece.index not in (None, call.place):
             call = self._latest.get(place)
         if call is None or call.is_followed_by(piece):
-            call = self._latest[place] = _Call(self._count, place)
-            self._count += 1
+            call = self._latest[place] = _Call(len(self._calls), place)
+            self._calls.append(call)
         return call
 
 

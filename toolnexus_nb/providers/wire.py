@@ -57,6 +57,8 @@ class Ask:
     role: Literal["system", "user"] = "system"
     #: Ask an openai server for usage at the end of the stream; some refuse the option.
     include_usage: bool = True
+    #: False once the server has refused tools: then the calls of the history are told as text.
+    takes_tools: bool = True
 
 
 @dataclass(frozen=True, slots=True)
