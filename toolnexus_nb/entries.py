@@ -186,7 +186,7 @@ def _lines_of(before: bytes, places: list[_Place]) -> str:
 def _nearest(before: bytes, text: str) -> str:
     """Return words that name the line most like the text, "" where none is like it; secrets in it are masked."""
     shown = mask(before.decode(errors="replace")).split("\n", _NEAREST_LINES)[:_NEAREST_LINES]
-    wanted = text.strip()[:_NEAREST_WIDTH]
+    wanted = mask(text).strip()[:_NEAREST_WIDTH]
     lines = [line.strip()[:_NEAREST_WIDTH] for line in shown]
     pairs = _pairs(wanted)
     likely = sorted(range(len(lines)), key=lambda n: len(pairs & _pairs(lines[n])), reverse=True)[:_LIKELIEST]
