@@ -729,6 +729,32 @@ def test_memory_asked_for_is_not_written_without_a_yes(kip, confirm):
     assert (kip / "MEMORY.md").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("confirm", "text", "written"),
+    [
+        (lambda edit: True, "ok (add → MEMORY.md); loads next session: it is a link to ../real.md, outside the directory", True),
+        (
+            lambda edit: False,
+            "not written: the user refused this edit of MEMORY.md (a link to ../real.md, outside the directory)",
+            False,
+        ),
+        (
+            None,
+            "not written: MEMORY.md is a link to ../real.md, outside the directory: no one is here to ask: pass Options(confirm=…)",
+            False,
+        ),
+    ],
+    ids=["yes", "no", "nobody to ask"],
+)
+def test_a_memory_that_is_a_link_out_of_the_directory_is_asked_about_also_where_memory_is_on(kip, confirm, text, written):
+    (kip / "MEMORY.md").rename(kip.parent / "real.md")
+    (kip / "MEMORY.md").symlink_to("../real.md")
+    before = (kip.parent / "real.md").read_bytes()
+    done = from_dir(kip).run(ADD, Options(model="mirror", confirm=confirm))
+    assert done.tool_calls[0].result.text == text
+    assert ((kip.parent / "real.md").read_bytes() != before) is written
+
+
 def test_memory_switched_off_is_no_tool(kip):
     before = (kip / "MEMORY.md").read_bytes()
     done = from_dir(kip).run(ADD, Options(model="mirror", memory="off"))

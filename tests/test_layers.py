@@ -21,10 +21,12 @@ ARROWS = {
     "revisions": {"disk", "errors"},
     "section": {"rules"},
     "soul": {"disk", "rules", "section"},
-    "diff": {"soul", "conversation"},
+    "diff": {"soul", "conversation", "masking"},
     "lint": {"soul", "disk", "masking", "errors", "lint", "section"},
     "tools": {"conversation"},
-    "memory": {"disk", "conversation", "errors", "rules"},
+    "entries": {"masking", "rules"},
+    "locking": {"disk"},
+    "memory": {"disk", "conversation", "diff", "entries", "errors", "locking", "rules"},
     "providers": {"conversation", "errors", "providers"},
     "transport": {"providers", "conversation", "errors", "masking", "transport"},
     "embedded": {"disk", "errors", "embedded"},
@@ -63,7 +65,7 @@ DOORS = {
     "httpx": {"transport", "embedded", "spec", "planning"},
     "httpx_sse": {"transport"},
     "markdown_it": {"render/markdown"},
-    "filelock": {"memory"},
+    "filelock": {"locking"},
     "xllamacpp": {"embedded"},
 }
 

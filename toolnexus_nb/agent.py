@@ -70,8 +70,7 @@ class Agent:
             tools.pop("memory", None)
         elif self.home and "memory" in tools:
             confirm = (options.confirm or _never) if options.memory == "ask" else None
-            outside = options.confirm or _never
-            tools["memory"] = memory_tool(self.home, confirm=confirm, confirm_outside=outside, on_edit=options.on_edit)
+            tools["memory"] = memory_tool(self.home, confirm=confirm, confirm_outside=options.confirm, on_edit=options.on_edit)
         return tuple(tools.values())
 
 

