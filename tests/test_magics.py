@@ -415,7 +415,7 @@ def test_a_dry_run_shows_the_request_and_sends_nothing(typed, monkeypatch, model
     head, _, body = out.partition("\n\n")
     assert server.requests == []
     assert head.splitlines()[0] == f"POST {server.root_url}/" + {"openai": "chat/completions", "anthropic": "v1/messages"}[style]
-    assert {"openai": "Authorization: [redacted]", "anthropic": "x-api-key: [redacted]"}[style] in head
+    assert {"openai": "authorization: [redacted]", "anthropic": "x-api-key: [redacted]"}[style] in head
     sent = json.loads(body)
     assert (sent["model"], sent["seed"], sent["stream"]) == ("m-1", 7, True)
     soul = sent["messages"][0]["content"] if style == "openai" else sent["system"][0]["text"]

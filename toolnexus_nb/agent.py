@@ -61,7 +61,7 @@ class Agent:
         there = plan(self.spec, options, needs_key=False)
         messages = (*options.history, Message("user", prompt))
         ask = Ask(there.endpoint, self.spec.prompt, messages, self.tools(options), there.params, options.role)
-        return provider(there.endpoint.style).request(ask)
+        return provider(there.endpoint.style).request(ask).with_headers(there.endpoint.headers)
 
     def tools(self, options: Options) -> tuple[Tool, ...]:
         """Return the tools of a run: the Spec's, the Options', with `memory` as the Options want it."""

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 
 class Secret(NamedTuple):
@@ -106,6 +106,18 @@ def secret_spans(text: str, most: int | None = None) -> list[Secret]:
 def mask(text: str) -> str:
     """Return the text with every secret replaced by `[masked: <kind>]`; the number of lines stays."""
     return _masked(text, {})
+
+
+def masked_strings(value: Any) -> Any:
+    """Return a JSON value with every string masked on its own: inside of quotes a key block has no lines."""
+    match value:
+        case str():
+            return mask(value)
+        case Mapping():
+            return {name: masked_strings(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [masked_strings(inner) for inner in value]
+    return value
 
 
 def mask_pair(before: str, after: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ Border: none; values only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
@@ -68,6 +68,11 @@ class WireRequest:
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     body: Mapping[str, Any] = field(repr=False)
+
+    def with_headers(self, more: Mapping[str, str]) -> WireRequest:
+        """Return the request with these headers too; one that both have is theirs, whatever its case."""
+        headers = {name.lower(): value for given in (self.headers, more) for name, value in given.items()}
+        return replace(self, headers=headers)
 
 
 class Provider(Protocol):

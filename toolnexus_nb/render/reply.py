@@ -27,6 +27,7 @@ from ..conversation import (
     Usage,
     Waiting,
 )
+from ..masking import mask, masked_strings
 from .html import diff_block, inline, style
 from .markdown import markdown_html
 from .view import number, plural, visible, visible_lines
@@ -47,6 +48,8 @@ _MARKS: Final = {
 }
 _LIMITS: Final = {
     "max_turns": "the limit on turns was reached",
+    "seconds": "the time given with --deadline is over",
+    "tool_calls": "the reply asked for more tool calls than one reply may",
     "max_tokens": "the token budget is used up",
     "length": "the reply was cut at the token limit: raise --max-tokens",
     "loop": "the model repeated the same call with the same result",
@@ -197,7 +200,7 @@ def tool_html(call: ToolCall) -> str:
     outcome = "failed" if result and result.is_error else "ok"
     # A write to the persona's memory must be seen, not found: its row stands open.
     opened = " open" if result and result.diff else ""
-    answer = f'<pre class="tnx-text">{inline(result.text[:ARGUMENT_CHARACTERS])}</pre>' if result else ""
+    answer = f'<pre class="tnx-text">{inline(mask(result.text)[:ARGUMENT_CHARACTERS])}</pre>' if result else ""
     diff = diff_block(result.diff) if result and result.diff else ""
     return (
         f'<details class="tnx-tool"{opened}><summary>{"✕" if outcome == "failed" else "⚙"} {escape(visible(_call_words(call)))}</summary>'
@@ -206,16 +209,22 @@ def tool_html(call: ToolCall) -> str:
 
 
 def _call_words(call: ToolCall) -> str:
-    outcome = (call.result.text if call.result else "").partition("\n")[0]
+    outcome = mask(call.result.text if call.result else "").partition("\n")[0]
     words = outcome if len(outcome) <= 80 else outcome[:79] + "…"
     seconds = f" · {call.seconds:.1f} s" if call.seconds is not None else ""
     return f"{call.name}: {words}{seconds}"
 
 
-def _arguments(call: ToolCall) -> str:
+def arguments_text(call: ToolCall, indent: int | None = None) -> str:
+    """Return the arguments of a call as JSON, secrets masked; where they are none, the model's own text."""
     if call.problem:
-        return call.arguments_json[:ARGUMENT_CHARACTERS]
-    return json.dumps(call.arguments, indent=1, ensure_ascii=False)[:ARGUMENT_CHARACTERS]
+        return mask(call.arguments_json)
+    # Once a string, for key blocks; once the whole, for a value whose name says what it is.
+    return mask(json.dumps(masked_strings(call.arguments), indent=indent, ensure_ascii=False))
+
+
+def _arguments(call: ToolCall) -> str:
+    return arguments_text(call, 1)[:ARGUMENT_CHARACTERS]
 
 
 def _item_text(item: ToolCall | Notice) -> str:
@@ -229,7 +238,7 @@ def tool_text(call: ToolCall) -> str:
     mark = "✕" if call.result and call.result.is_error else "⚙"
     lines = [
         f"{mark} {_call_words(call)}",
-        f"  {json.dumps(call.arguments, ensure_ascii=False) if not call.problem else call.arguments_json}",
+        f"  {arguments_text(call)}",
     ]
     if call.result and call.result.diff:
         lines += [f"  {line}" for line in call.result.diff.splitlines()]
@@ -247,9 +256,9 @@ def ending_html(run: Run) -> str:
     """Return the end of a run: its last line, the reasoning and the raw text folded."""
     folded = ""
     if run.reasoning:
-        folded += _folded(f"reasoning, {number(len(run.reasoning))} characters", run.reasoning)
+        folded += _folded(f"reasoning, {number(len(run.reasoning))} characters", mask(run.reasoning))
     if run.text:
-        folded += _folded("the reply as it came", run.text)
+        folded += _folded("the reply as it came", mask(run.text))
     return f'<div class="tnx-line">{escape(visible(ending_words(run)))}</div>{folded}'
 
 
@@ -319,10 +328,10 @@ def _whole(run: Run) -> Iterator[str]:
     yield f'<div class="tnx tnx-run tex2jax_ignore mathjax_ignore tnx-{_MARKS[run.status][1]}">'
     yield from (tool_html(call) for call in run.tool_calls)
     if run.text:
-        yield f'<div class="tnx-reply">{markdown_html(run.text)}</div>'
+        yield f'<div class="tnx-reply">{markdown_html(mask(run.text))}</div>'
     yield f"{ending_html(run)}</div>"
 
 
 def run_text(run: Run) -> str:
-    parts = [*(tool_text(call) for call in run.tool_calls), visible_lines(run.text), ending_text(run)]
+    parts = [*(tool_text(call) for call in run.tool_calls), visible_lines(mask(run.text)), ending_text(run)]
     return "\n".join(part for part in parts if part)

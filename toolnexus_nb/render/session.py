@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
 
-from .reply import usage_words
+from ..masking import mask, masked_strings
+from .reply import arguments_text, usage_words
 from .view import plural, shown_path, visible, visible_lines
 
 if TYPE_CHECKING:
     from ..providers import WireRequest
     from ..session import Session
 
-#: Headers whose value is never shown.
-_SECRET_HEADERS = ("authorization", "x-api-key")
+#: Headers whose value may be shown; any other may be a gateway's key.
+_OPEN_HEADERS: Final = ("accept", "anthropic-version", "content-type")
+_REDACTED: Final = "[redacted]"
 
 
 def status_text(session: Session, branches: Sequence[str] = ()) -> str:
@@ -49,13 +52,19 @@ def history_text(session: Session) -> str:
 
 def _history(session: Session) -> Iterator[str]:
     for message in session.messages:
-        yield f"{message.role}{' (error)' if message.is_error else ''}: {message.text}"
-        yield from (f"  calls {call.name} {call.arguments_json}" for call in message.tool_calls)
+        yield f"{message.role}{' (error)' if message.is_error else ''}: {mask(message.text)}"
+        yield from (f"  calls {call.name} {arguments_text(call)}" for call in message.tool_calls)
 
 
 def request_text(request: WireRequest) -> str:
-    """Return a request as it would be sent, the key redacted."""
-    headers = "\n".join(
-        f"{name}: {'[redacted]' if name.lower() in _SECRET_HEADERS else value}" for name, value in sorted(request.headers.items())
-    )
-    return visible_lines(f"POST {request.url}\n{headers}\n\n{json.dumps(request.body, indent=2, ensure_ascii=False)}")
+    """Return a request as it would be sent, all that may be secret masked: headers, query, soul, messages."""
+    headers = "\n".join(f"{name}: {value if name in _OPEN_HEADERS else _REDACTED}" for name, value in sorted(request.headers.items()))
+    body = json.dumps(masked_strings(request.body), indent=2, ensure_ascii=False)
+    return visible_lines(f"POST {_open_url(request.url)}\n{headers}\n\n{body}")
+
+
+def _open_url(url: str) -> str:
+    """Return an address whose query shows its names, and of its values only the version."""
+    place, mark, query = url.partition("?")
+    pairs = [f"{name}={value if name == 'api-version' else _REDACTED}" for name, value in parse_qsl(query, keep_blank_values=True)]
+    return f"{place}{mark}{'&'.join(pairs)}"

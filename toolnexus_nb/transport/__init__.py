@@ -7,13 +7,9 @@ are raised after their handler has ended, with no cause and no context.
 
 from __future__ import annotations
 
-import functools
-import ipaddress
-import os
 import random
-import ssl
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -23,69 +19,21 @@ import httpx
 from httpx_sse import EventSource
 
 from ..conversation import Notice, ReplyEvent, WireEvent
-from ..errors import BadReply, ConnectionFailed, ModelError, Stalled, StreamCut, WireError
+from ..errors import BadReply, ConnectionFailed, DeadlinePassed, ModelError, Stalled, StreamCut, WireError
 from ..providers import Ask, WireRequest, provider
-from . import unreachable
+from . import clock, unreachable
 from .body import encoded, first_bytes, is_whole_event, json_value, kind_of
+from .client import CONNECT_SECONDS, open_client, timeout_of
+from .client import is_loopback as is_loopback
 from .refusal import Refusal, server_words
 from .retry import DEFAULT_RETRIES, Retry
 from .secrecy import scrub
 
 DEFAULT_TIMEOUT_SECONDS: Final = 120.0
 
-_CONNECT_SECONDS: Final = 10.0
 _ERROR_BODY_BYTES: Final = 64 * 1024
 
 T = TypeVar("T")
-
-
-# --- the client -------------------------------------------------------------------------------
-
-
-class _Borrowed(httpx.BaseTransport):
-    """A transport that belongs to the caller: closing the client leaves it open for the next run."""
-
-    def __init__(self, inner: httpx.BaseTransport) -> None:
-        self._inner = inner
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        return self._inner.handle_request(request)
-
-
-def open_client(transport: httpx.BaseTransport | None, *, timeout_seconds: float, base_url: str = "") -> httpx.Client:
-    """Return a client for one address; a given `transport` is used as it is and never closed.
-
-    `timeout_seconds` is the silence allowed between bytes. A loopback `base_url` is reached
-    without the proxies of the environment: what stays on the machine is nobody else's to see.
-    Redirects are not followed: the key would travel with them.
-    """
-    timeout = _timeout(timeout_seconds)
-    if transport is not None:
-        return httpx.Client(transport=_Borrowed(transport), timeout=timeout, trust_env=False)
-    local = is_loopback(base_url)
-    # Plain HTTP to this machine meets no TLS, not even a proxy's: no certificate is needed.
-    bare = local and base_url.lower().startswith("http:")
-    verify = False if bare else _certificates(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
-    return httpx.Client(timeout=timeout, trust_env=not local, verify=verify)
-
-
-def is_loopback(url: str) -> bool:
-    """Say whether an address is this machine's own."""
-    try:
-        host = httpx.URL(url).host
-        return host == "localhost" or host.endswith(".localhost") or ipaddress.ip_address(host).is_loopback
-    except (httpx.InvalidURL, ValueError):
-        return False
-
-
-@functools.cache
-def _certificates(_file: str | None, _directory: str | None) -> ssl.SSLContext:
-    """Load the certificates once, not with every turn: it takes some 70 ms."""
-    return httpx.create_ssl_context()
-
-
-def _timeout(seconds: float) -> httpx.Timeout:
-    return httpx.Timeout(seconds, connect=min(_CONNECT_SECONDS, seconds))
 
 
 # --- one reply --------------------------------------------------------------------------------
@@ -123,7 +71,7 @@ def stream_reply(
     ask: Ask,
     *,
     client: httpx.Client,
-    deadline: float | None = None,  # noqa: ARG001
+    deadline: float | None = None,
     manners: Manners | None = None,  # noqa: ARG001
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     retries: int = DEFAULT_RETRIES,
@@ -141,9 +89,11 @@ def stream_reply(
     retry = Retry(retries, sleep, jitter)
     attempt, reopened, notice = 1, False, None
     while True:
-        outcome = _ask_once(ask, client, timeout_seconds)
+        outcome = _ask_once(ask, client, clock.allowed(timeout_seconds, deadline))
         if isinstance(outcome, _Answer):
             break
+        if clock.is_over(deadline):
+            raise DeadlinePassed(clock.TIME_IS_UP)
         if outcome.dropped and not reopened:
             reopened = True
         elif outcome.refused_usage:
@@ -157,7 +107,7 @@ def stream_reply(
     with closing(outcome.response):
         if notice:
             yield notice
-        yield from _events(outcome, ask)
+        yield from clock.until(_events(outcome, ask), deadline)
 
 
 def _events(answer: _Answer, ask: Ask) -> Iterator[ReplyEvent]:
@@ -168,7 +118,7 @@ def _events(answer: _Answer, ask: Ask) -> Iterator[ReplyEvent]:
 
 def _cleaned(error: Exception, ask: Ask) -> Exception:
     """Take the key out of an error that quotes the server, and off it what holds the server's words."""
-    error.args = (scrub(str(error), ask.endpoint.api_key),)
+    error.args = (scrub(str(error), *ask.endpoint.secrets),)
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
 
@@ -193,7 +143,7 @@ def _translated(items: Iterator[T], foreign: tuple[type[Exception], ...], ours: 
 
 def _ask_once(ask: Ask, client: httpx.Client, timeout_seconds: float) -> _Answer | _Failure:
     steps: list[str] = []
-    request = _request(provider(ask.endpoint.style).request(ask), ask.endpoint.headers, client, timeout_seconds, steps)
+    request = _request(provider(ask.endpoint.style).request(ask).with_headers(ask.endpoint.headers), client, timeout_seconds, steps)
     place = _place(request.url)
     try:
         response = client.send(request, stream=True)
@@ -216,7 +166,7 @@ def _ask_once(ask: Ask, client: httpx.Client, timeout_seconds: float) -> _Answer
     return outcome
 
 
-def _request(wire: WireRequest, more: Mapping[str, str], client: httpx.Client, timeout_seconds: float, steps: list[str]) -> httpx.Request:
+def _request(wire: WireRequest, client: httpx.Client, timeout_seconds: float, steps: list[str]) -> httpx.Request:
     """Build the POST; `steps` collects the names of what httpcore does, as it does it."""
     if not all(value.isascii() and value.isprintable() and value == value.strip() for value in wire.headers.values()):
         raise ModelError("the API key cannot be sent: it holds a line break, an outer space or a character outside ASCII: copy it again")
@@ -228,20 +178,15 @@ def _request(wire: WireRequest, more: Mapping[str, str], client: httpx.Client, t
             headers={
                 "content-type": "application/json",
                 "accept": "text/event-stream, application/json",
-                **_lower(wire.headers),
-                **_lower(more),
+                **wire.headers,
             },
             content=body,
-            timeout=_timeout(timeout_seconds),
+            timeout=timeout_of(timeout_seconds),
             extensions={"trace": lambda name, _info: steps.append(name)},
         )
     except (httpx.InvalidURL, ValueError, TypeError):
         pass
     raise ModelError("the base URL is no address: it looks like http://127.0.0.1:8080/v1")
-
-
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
 
 
 # --- the answer -------------------------------------------------------------------------------
@@ -263,7 +208,7 @@ def _judged(response: httpx.Response, ask: Ask, place: str, timeout_seconds: flo
             kind_in_words = "a web page"
         case _:
             kind_in_words = "neither an event stream nor JSON"
-    said = server_words(head, ask.endpoint.api_key)
+    said = server_words(head, *ask.endpoint.secrets)
     return _Failure(BadReply(f"{place}: the answer is {kind_in_words}: {said}: check the base URL"))
 
 
@@ -338,7 +283,7 @@ def _place(url: httpx.URL | str) -> str:
 
 def _mapped(error: Exception, place: str, timeout_seconds: float, begun: bool) -> WireError:
     """Turn what httpx raises into one line of ours; `begun` says that part of the body was read."""
-    connecting = min(_CONNECT_SECONDS, timeout_seconds)
+    connecting = min(CONNECT_SECONDS, timeout_seconds)
     match error:
         case httpx.ConnectTimeout() | httpx.PoolTimeout():
             return ConnectionFailed(f"{place}: no connection in {connecting:g} s: check the address and the network")

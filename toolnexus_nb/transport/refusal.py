@@ -40,8 +40,8 @@ class Refusal:
 
     def error(self, ask: Ask) -> Refused:
         """Return the error to raise: who, what, the server's words, the cure; never the key."""
-        secret = ask.endpoint.api_key
-        said = server_words(self.body, secret) or self.reason
+        secrets = ask.endpoint.secrets
+        said = server_words(self.body, *secrets) or self.reason
         text = ": ".join(filter(None, (self.place, f"HTTP {self.status}", said, self._cure(ask))))
         return Refused(text, status=self.status, retry_after=self.retry_after)
 
@@ -101,10 +101,10 @@ def _date(value: str) -> datetime | None:
     return date.replace(tzinfo=UTC) if date.tzinfo is None else date
 
 
-def server_words(body: bytes, secret: str) -> str:
+def server_words(body: bytes, *secrets: str) -> str:
     """Return a body's message in one line of at most 300 characters, without the key."""
     text = body.decode(errors="replace")
-    words = " ".join(scrub(_message(text), secret).split())
+    words = " ".join(scrub(_message(text), *secrets).split())
     return words if len(words) <= MAX_WORDS_CHARACTERS else f"{words[: MAX_WORDS_CHARACTERS - 1]}…"
 
 

@@ -28,15 +28,16 @@ _NAMED: Final = re.compile(
 _REPEATED: Final = re.compile(r"(?:\[redacted\]){2,}")
 
 
-def scrub(text: str, secret: str) -> str:
-    """Return `text` without the key, pieces of it, and whatever else looks like a key.
+def scrub(text: str, *secrets: str) -> str:
+    """Return `text` without the secrets, pieces of it, and whatever else looks like a key.
 
     A piece counts from FRAGMENT_CHARACTERS on; a shorter beginning counts when dots follow, as in
     "abc…xyz". Each becomes "[redacted]".
     """
-    if len(secret) > 2 * FRAGMENT_CHARACTERS:
-        text = re.sub(re.escape(secret[:2]) + r"[\w-]{0,40}(?:…|\.{2,9})[\w-]{0,40}", REDACTED, text)
-    text = _without_fragments(text, secret)
+    for secret in secrets:
+        if len(secret) > 2 * FRAGMENT_CHARACTERS:
+            text = re.sub(re.escape(secret[:2]) + r"[\w-]{0,40}(?:…|\.{2,9})[\w-]{0,40}", REDACTED, text)
+        text = _without_fragments(text, secret)
     text = _without_look_alikes(_NAMED.sub(_named, text))
     return _REPEATED.sub(REDACTED, _KEY_LIKE.sub(REDACTED, text))
 
