@@ -10,7 +10,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wire_server import WireServer, drop, hang, json_reply, sse
+from wire_server import WireServer, drop, hang, json_reply, sse, status
 
 from toolnexus_nb import Agent, Budget, Options, Spec, compose_soul, from_dir
 from toolnexus_nb.conversation import Message, Run, TextDelta, ToolCall, ToolFinished, ToolResult, ToolStarted, TurnStarted, Usage
@@ -845,3 +845,20 @@ def test_a_prompt_that_got_no_answer_is_sent_once():
     failed = run(transport, prompt="hello")
     run(transport, prompt="hello", history=failed.messages)
     assert [message["content"] for message in transport.bodies[1]["messages"] if message["role"] == "user"] == ["hello"]
+
+
+def test_a_model_without_tools_answers_and_memory_is_said_to_be_off(kip):
+    refused = status(400, {"error": {"message": "gemma does not support tools"}})
+    with WireServer([refused, json_reply(said("openai", "hello"))]) as server:
+        run = from_dir(kip).run("hi", Options(model="m", base_url=server.base_url))
+    assert run.status == "done"
+    assert run.notices == ("this model takes no tools: memory and other tools are off for this run",)
+    assert ["tools" in request.json for request in server.requests] == [True, False]
+
+
+def test_a_wrong_proxy_in_the_environment_is_a_run_with_status_error(kip, monkeypatch):
+    monkeypatch.setenv("ALL_PROXY", "garbage://user:hunter2@x")
+    run = from_dir(kip).run("hi", Options(model="m", base_url="http://models.example/v1"))
+    assert (run.status, run.text) == ("error", "")
+    assert run.error.startswith("ALL_PROXY is no address of a proxy")
+    assert "hunter2" not in repr(run)

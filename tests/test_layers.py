@@ -16,6 +16,7 @@ ARROWS = {
     "conversation": {"errors"},
     "completion": set(),
     "masking": set(),
+    "masked_stream": {"masking"},
     "disk": set(),
     "rules": set(),
     "revisions": {"disk", "errors"},
@@ -36,8 +37,8 @@ ARROWS = {
     "agent": {"conversation", "errors", "lint", "memory", "planning", "providers", "soul", "spec", "tools", "turns"},
     "saving": {"conversation", "disk", "errors"},
     "session": {"agent", "conversation", "errors", "memory", "providers", "saving", "soul"},
-    "render": {"conversation", "diff", "lint", "masking", "providers", "render", "rules", "session", "soul"},
-    "live": {"conversation", "memory", "render"},
+    "render": {"conversation", "diff", "lint", "masked_stream", "masking", "providers", "render", "rules", "session", "soul"},
+    "live": {"conversation", "masked_stream", "memory", "render"},
     "magics": {
         "agent",
         "completion",

@@ -13,6 +13,7 @@ def transcript(*texts):
     seen = Transcript()
     for text in texts:
         seen.add(TextDelta(text))
+    seen.end()
     return seen
 
 
@@ -93,6 +94,7 @@ def test_notices_stand_where_they_came():
     seen = transcript("before")
     seen.add(Notice("usage is not reported"))
     seen.add(TextDelta("after"))
+    seen.end()
     assert segment_text(seen, 0) == "before\nℹ usage is not reported\nafter"
 
 

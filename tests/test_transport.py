@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import signal
 import socket
@@ -12,6 +13,7 @@ import traceback
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -20,9 +22,10 @@ from hypothesis import strategies as st
 from wire_server import Answer, WireServer, drop, hang, json_reply, reset, sse, status
 
 from toolnexus_nb import transport
-from toolnexus_nb.conversation import Finish, Message, Notice, TextDelta, Waiting
-from toolnexus_nb.errors import BadReply, ConnectionFailed, ModelError, Refused, Stalled, StreamCut, ToolnexusError, WireError
+from toolnexus_nb.conversation import Finish, Message, Notice, TextDelta, Tool, Waiting
+from toolnexus_nb.errors import BadReply, ConnectionFailed, ModelError, Refused, Stalled, StreamCut, ToolnexusError, TooLong, WireError
 from toolnexus_nb.providers import Ask, Endpoint
+from toolnexus_nb.transport import watch
 from toolnexus_nb.transport.body import encoded, first_bytes, kind_of
 from toolnexus_nb.transport.refusal import server_words
 from toolnexus_nb.transport.retry import MAX_WAIT_SECONDS, Retry
@@ -675,3 +678,214 @@ def test_a_failed_connection_says_why_and_is_tried_again_when_that_may_help(reas
     with transport.open_client(httpx.MockTransport(handler), timeout_seconds=1) as client, pytest.raises(ConnectionFailed) as caught:
         list(transport.stream_reply(ask(), client=client, timeout_seconds=1, retries=1, sleep=lambda _: None))
     assert (str(caught.value), len(asked)) == (f"http://127.0.0.1:9: {words}", tries)
+
+
+# --- what a server refuses ------------------------------------------------------------------
+
+
+TOOLLESS = [
+    (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
+    (404, "No endpoints found that support tool use. To learn more about provider routing, visit the docs"),
+    (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+    (500, "tools param requires --jinja flag"),
+    (400, "`tools` is not supported with this model"),
+    (400, "tool calling is not supported with this model"),
+    (422, "This model doesn't support tool use in streaming mode."),
+    (400, "Function calling is not enabled for models/gemma"),
+]
+A_TOOL = Tool("note", "Notes.", {"type": "object"}, lambda arguments: "ok")
+
+
+@pytest.mark.parametrize(("code", "said"), TOOLLESS)
+@pytest.mark.parametrize("style", ["openai", "anthropic"])
+def test_a_model_that_takes_no_tools_is_asked_once_more_without(code, said, style):
+    def picky(request):
+        if b'"tools"' in request.content:
+            return httpx.Response(code, json={"error": {"message": said}})
+        whole = {"type": "message", "content": [{"type": "text", "text": "Hello"}], "stop_reason": "end_turn"}
+        return httpx.Response(200, json=WHOLE if style == "openai" else whole)
+
+    events, requests = reply([picky], retries=0, the_ask=ask("http://127.0.0.1:9", style=style, tools=(A_TOOL,)))
+    assert events[0] == Notice("this model takes no tools: memory and other tools are off for this run")
+    assert (text_of(events), len(requests)) == ("Hello", 2)
+
+
+@pytest.mark.parametrize(("code", "said"), TOOLLESS)
+def test_the_same_words_where_no_tool_was_sent_are_a_refusal(code, said):
+    with pytest.raises(Refused):
+        reply([httpx.Response(code, json={"error": {"message": said}})], retries=0)
+
+
+@pytest.mark.parametrize("said", ["tool 'note': the schema is invalid", "messages with role 'tool' must follow a call"])
+def test_a_tool_that_is_refused_for_itself_is_no_model_without_tools(said):
+    with pytest.raises(Refused) as caught:
+        reply([httpx.Response(400, json={"error": {"message": said}})], the_ask=ask(tools=(A_TOOL,)))
+    assert said in str(caught.value)
+
+
+def test_what_a_server_refused_is_not_sent_to_it_again_in_this_run():
+    manners = transport.Manners()
+    seen = []
+
+    def picky(request):
+        seen.append(json.loads(request.content))
+        for name, said in (("tools", "does not support tools"), ("max_tokens", "use max_completion_tokens")):
+            if name in seen[-1]:
+                return httpx.Response(400, json={"error": {"message": said}})
+        return httpx.Response(200, json=WHOLE)
+
+    with transport.open_client(httpx.MockTransport(picky), timeout_seconds=5) as client:
+        for expected in (3, 1):
+            before = len(seen)
+            the_ask = ask(tools=(A_TOOL,), params={"max_tokens": 9})
+            list(transport.stream_reply(the_ask, client=client, manners=manners))
+            assert len(seen) - before == expected
+    assert (seen[-1]["max_completion_tokens"], "max_tokens" in seen[-1]) == (9, False)
+
+
+@pytest.mark.parametrize("code", [400, 422, 500])
+def test_refused_stream_options_are_left_out_whatever_the_status(code):
+    def picky(request):
+        if b"stream_options" in request.content:
+            return httpx.Response(code, json={"error": {"message": "unknown field stream_options"}})
+        return httpx.Response(200, json=WHOLE)
+
+    assert text_of(reply([picky], retries=0)[0]) == "Hello"
+
+
+@pytest.mark.parametrize(
+    ("params", "said", "cure"),
+    [
+        ({"temperature": 0}, "Unsupported value: 'temperature' does not support 0 with this model.", "leave --temperature out"),
+        ({"seed": 1}, "Unrecognized request argument supplied: seed", "leave --seed out"),
+        ({"top_p": 1}, "top_p: Extra inputs are not permitted", "leave --param top_p out"),
+        ({}, "Developer instruction is not enabled for models/gemma-3-1b-it", "--role user"),
+        ({}, "Unsupported value. Supported values are: 'developer', 'assistant', 'user'", "--role user"),
+        ({}, "This model does not support system prompts", "--role user"),
+        ({}, "System messages are not supported", "--role user"),
+        ({}, "Only user and assistant roles are supported!", "--role user"),
+    ],
+)
+def test_a_refused_parameter_or_role_names_its_cure_at_the_end(params, said, cure):
+    with pytest.raises(Refused) as caught:
+        reply([httpx.Response(400, json={"error": {"message": said}})], the_ask=ask(params=params))
+    assert str(caught.value).endswith(cure)
+
+
+LOADING = httpx.Response(503, json={"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}})
+
+
+def test_a_server_that_loads_its_model_is_waited_for_visibly():
+    events, requests = reply([LOADING, LOADING, LOADING, LOADING, httpx.Response(200, json=WHOLE)], retries=0, timeout_seconds=60)
+    assert len(requests) == 5
+    assert {event.reason for event in events if isinstance(event, Waiting)} == {"the server still loads its model"}
+    assert text_of(events) == "Hello"
+
+
+def test_a_server_that_never_ends_loading_is_given_up_after_the_timeout():
+    slept = []
+    with pytest.raises(Refused, match="Loading model"):
+        reply([LOADING], retries=0, timeout_seconds=3, slept=slept)
+    assert sum(slept) == pytest.approx(3)
+
+
+# --- the environment ------------------------------------------------------------------------
+
+
+ELSEWHERE = "https://models.example/v1"
+WRONG = [
+    ("ALL_PROXY", "socks5://user:hunter2@127.0.0.1:1", "SOCKS"),
+    ("HTTP_PROXY", "garbage://user:hunter2@x", "no address of a proxy"),
+    ("https_proxy", "http://user:hunter2@x:port", "no address of a proxy"),
+    ("NO_PROXY", "[::1]", "NO_PROXY"),
+    ("SSL_CERT_FILE", "/nowhere/hunter2.pem", "SSL_CERT_FILE"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "words"), WRONG)
+def test_a_wrong_variable_is_named_without_its_value(monkeypatch, name, value, words):
+    for other in ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(other, raising=False)
+        monkeypatch.delenv(other.lower(), raising=False)
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConnectionFailed, match=words) as caught:
+        transport.open_client(None, timeout_seconds=1, base_url=ELSEWHERE)
+    assert name in str(caught.value)
+    assert "hunter2" not in shown(caught.value)
+    transport.open_client(None, timeout_seconds=1, base_url="http://127.0.0.1:9").close()
+
+
+# --- how much and how long ------------------------------------------------------------------
+
+
+def test_one_endless_event_ends_the_reply_and_keeps_what_came():
+    def endless():
+        yield text_event("so far").encode()
+        yield b"data: "
+        for _ in range(1_000):
+            yield b"x" * 2**20
+
+    events = []
+    with transport.open_client(httpx.MockTransport(lambda _: stream(*endless())), timeout_seconds=5) as client, pytest.raises(TooLong):
+        for event in transport.stream_reply(ask(), client=client):
+            events.append(event)
+    assert text_of(events) == "so far"
+
+
+def test_an_endless_reply_ends_at_its_cap(monkeypatch):
+    monkeypatch.setattr(watch, "REPLY_BYTES", 2**20)
+    many = text_event("x" * 1_000).encode() * 20
+    with pytest.raises(TooLong, match="longer than 1 MB"):
+        reply([lambda _: stream(*[many] * 200)])
+
+
+@pytest.mark.parametrize("nothing", [b": keep-alive\n\n", b'data: {"choices":[{"index":0,"delta":{}}]}\n\n'])
+def test_a_server_that_says_nothing_for_ten_minutes_hangs(monkeypatch, nothing):
+    clock = iter(range(10**6))
+    monkeypatch.setattr(transport, "Watch", lambda place: watch.Watch(place, now=lambda: next(clock)))
+    with pytest.raises(Stalled, match="nothing was said for 600 s"):
+        reply([lambda _: stream(text_event("hi").encode(), *[nothing] * 2_000)])
+
+
+# --- the client of an address ---------------------------------------------------------------
+
+
+def test_the_runs_of_a_process_share_a_connection_and_no_cookie():
+    answers = [json_reply(WHOLE, headers={"Set-Cookie": "who=me"})] * 3
+    with WireServer(answers) as server:
+        for _ in answers:
+            with transport.borrowed_client(None, timeout_seconds=5, base_url=server.base_url) as client:
+                assert text_of(list(transport.stream_reply(ask(server.base_url), client=client))) == "Hello"
+    assert server.connections == 1
+    assert [request.headers.get("cookie") for request in server.requests] == [None] * 3
+
+
+# --- secrets in other forms -----------------------------------------------------------------
+
+
+FORMS = [
+    lambda key: key.upper(),
+    lambda key: key.encode().hex(),
+    lambda key: key.encode().hex().upper(),
+    lambda key: quote(key, safe=""),
+    *(lambda key, n=n: base64.b64encode(b"x" * n + key.encode() + b"yz").decode() for n in range(6)),
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=range(len(FORMS)))
+def test_a_secret_is_scrubbed_in_every_form_it_may_be_written_in(form):
+    secret = "Hd7/Kx+2Mn5=Pq8Rs1Vt"
+    written = form(secret)
+    clean = scrub(f"bad key {written}!", secret)
+    assert clean.startswith("bad key") and "[redacted]" in clean
+    assert [written[at : at + 12] for at in range(2, len(written) - 14) if written[at : at + 12] in clean] == []
+
+
+def test_a_servers_control_characters_reach_no_error_model_or_ending():
+    evil = "\x1b]8;;http://x\x07m\x1b[31m"
+    body = {"model": evil, "choices": [{"index": 0, "message": {"content": "Hello"}, "finish_reason": evil}]}
+    events, _ = reply([httpx.Response(200, json=body)])
+    with pytest.raises(Refused) as caught:
+        reply([httpx.Response(400, json={"error": evil})])
+    assert [c for c in f"{events}{caught.value}" if not c.isprintable()] == []
+    assert "\\x1b" not in repr(events)

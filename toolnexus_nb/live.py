@@ -12,7 +12,9 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
 from .conversation import Event, Notice, ReasoningDelta, Run, TextDelta, ToolFinished, ToolStarted, TurnStarted, Waiting
+from .masked_stream import MaskedStream
 from .render import reply
+from .render.text import for_terminal
 from .render.view import visible, visible_lines
 
 if TYPE_CHECKING:
@@ -93,6 +95,7 @@ class CellLive:
     def finish(self, run: Run) -> None:
         if not self._ids:
             self._heading(run.model)
+        self._transcript.end()
         self._draw(run)
 
     def _heading(self, model: str) -> None:
@@ -126,11 +129,14 @@ class TerminalLive:
         self._out, self._name, self._soul_words = out, name, soul_words
         self._at_start = True
         self._said = ""
+        self._text = MaskedStream()
 
     def show(self, event: Event) -> None:
+        if not isinstance(event, TextDelta | ReasoningDelta):
+            self._write(visible_lines(self._text.end()))
         match event:
             case TextDelta(text):
-                self._write(visible_lines(text))
+                self._write(visible_lines(self._text.add(text)))
             case TurnStarted(1, estimate, model):
                 self._line(f"{visible(self._name)} · {visible(model)} · {self._soul_words} · reading ≈ {estimate} tokens")
             case Waiting(_, attempt, reason) if reason != self._said:
@@ -147,6 +153,7 @@ class TerminalLive:
         self._line(edit.diff)
 
     def finish(self, run: Run) -> None:
+        self._write(visible_lines(self._text.end()))
         self._line(reply.ending_text(run))
 
     def _line(self, text: str) -> None:
@@ -154,6 +161,6 @@ class TerminalLive:
 
     def _write(self, text: str) -> None:
         if text:
-            self._out.write(text)
+            self._out.write(for_terminal(text, getattr(self._out, "encoding", None) or "utf-8"))
             self._out.flush()
             self._at_start = text.endswith("\n")

@@ -60,7 +60,7 @@ class SoulCommand(Command):
         args = parse(self.soul, line)
         where = self.where(" ".join(args.where))
         if where is None:
-            print("\n".join(self._listing()))
+            self.say("\n".join(self._listing()))
             return None
         soul = self.compose(where)
         before, since = self._before(soul)
@@ -110,7 +110,7 @@ class SoulCommand(Command):
         text = soul_text(seen, showing.show_secrets)
         face = showing.view if showing.view != "auto" else "widget" if self.in_kernel else "text"
         if face == "text":
-            print(text)
+            self.say(text)
             return
         from ..render.html import soul_page
 

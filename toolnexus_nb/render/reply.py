@@ -27,6 +27,7 @@ from ..conversation import (
     Usage,
     Waiting,
 )
+from ..masked_stream import MaskedStream
 from ..masking import mask, masked_strings
 from .html import diff_block, inline, style
 from .markdown import markdown_html
@@ -85,12 +86,15 @@ class Transcript:
     #: True while nothing arrives and the page's own clock should show the time.
     waiting: bool = True
     reasoning_characters: int = 0
+    _text: MaskedStream = field(default_factory=MaskedStream)
 
     def add(self, event: Event) -> None:
+        if not isinstance(event, TextDelta | ReasoningDelta):
+            self.end()
         match event:
             case TextDelta(text):
                 self.status, self.waiting = "", False
-                self._add_text(text)
+                self._add_text(self._text.add(text))
             case ReasoningDelta(text):
                 self.reasoning_characters += len(text)
                 self.status, self.waiting = f"reasoning … {number(self.reasoning_characters)} characters", False
@@ -108,6 +112,10 @@ class Transcript:
                 self.status = ""
                 if len(_arguments(call)) + len(call.result.diff if call.result else "") > SEGMENT_CHARACTERS:
                     self.segments.append(Segment())
+
+    def end(self) -> None:
+        """Let out the text that was held back."""
+        self._add_text(self._text.end())
 
     @property
     def _last(self) -> Segment:

@@ -75,6 +75,58 @@ def _changes(view: SoulView) -> Iterator[str]:
             yield "  … the diff goes on"
 
 
+#: What stands in for a sign of ours where a terminal's encoding has none.
+_PLAIN: Final = {
+    "✓": "ok",
+    "✕": "x",
+    "○": "o",
+    "◐": "~",
+    "■": "#",
+    "⏱": "!",
+    "⚠": "!",
+    "ℹ": "i",
+    "✂": "8<",
+    "⚙": "*",
+    "≈": "~",
+    "↑": "^",
+    "│": "|",
+    "—": "-",
+    "–": "-",
+    "−": "-",
+    "·": "-",
+    "…": "...",
+    "→": "->",
+    "×": "x",
+    "␊": "\\n",
+    "␉": "\\t",
+    "␍": "\\r",
+    "␛": "ESC",
+    "≤": "<=",
+    "≥": ">=",
+    "“": '"',
+    "”": '"',
+    "„": '"',
+    "‘": "'",
+    "’": "'",
+}
+
+
 def for_terminal(text: str, encoding: str) -> str:
-    """Return the text as a stream of that encoding can print it."""
-    return text.encode(encoding, "replace").decode(encoding)
+    """Return the text as a stream of that encoding can print it: our signs in plain letters, what is left as "?"."""
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        pass
+    else:
+        return text
+    return "".join(_printable(character, encoding) for character in text)
+
+
+def _printable(character: str, encoding: str) -> str:
+    try:
+        character.encode(encoding)
+    except UnicodeEncodeError:
+        return _PLAIN.get(character, "?")
+    except LookupError:
+        return character if character.isascii() else _PLAIN.get(character, "?")
+    return character

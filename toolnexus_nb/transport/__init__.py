@@ -18,19 +18,24 @@ from typing import Final, Literal, TypeVar
 import httpx
 from httpx_sse import EventSource
 
-from ..conversation import Notice, ReplyEvent, WireEvent
+from ..conversation import Finish, ModelNamed, Notice, ReplyEvent, WireEvent
 from ..errors import BadReply, ConnectionFailed, DeadlinePassed, ModelError, Stalled, StreamCut, WireError
 from ..providers import Ask, WireRequest, provider
 from . import clock, unreachable
 from .body import encoded, first_bytes, is_whole_event, json_value, kind_of
-from .client import CONNECT_SECONDS, open_client, timeout_of
+from .client import CONNECT_SECONDS, timeout_of
+from .client import borrowed_client as borrowed_client
 from .client import is_loopback as is_loopback
-from .refusal import Refusal, server_words
+from .client import open_client as open_client
+from .manners import Manners as Manners
+from .refusal import Refusal, plain_words, server_words
 from .retry import DEFAULT_RETRIES, Retry
-from .secrecy import scrub
+from .watch import Watch
 
 DEFAULT_TIMEOUT_SECONDS: Final = 120.0
 
+#: How often a server that loads its model is asked again.
+_LOADING_SECONDS: Final = 1.0
 _ERROR_BODY_BYTES: Final = 64 * 1024
 
 T = TypeVar("T")
@@ -56,15 +61,8 @@ class _Failure:
     may_pass: bool = False
     #: The server had closed a connection kept from an earlier request; that is no failure of it.
     dropped: bool = False
-    #: The server does not know `stream_options`.
-    refused_usage: bool = False
-
-
-class Manners:
-    """What a run has learnt of its server."""
-
-
-borrowed_client = open_client
+    #: What the server said, where it said no.
+    refusal: Refusal | None = None
 
 
 def stream_reply(
@@ -72,7 +70,7 @@ def stream_reply(
     *,
     client: httpx.Client,
     deadline: float | None = None,
-    manners: Manners | None = None,  # noqa: ARG001
+    manners: Manners | None = None,
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     retries: int = DEFAULT_RETRIES,
     sleep: Callable[[float], None] = time.sleep,
@@ -82,43 +80,57 @@ def stream_reply(
 
     Before the first byte of an answer's body, and only then, 429, 500, 502, 503, 504, 529
     and failed connections are tried again, `retries` times, as Retry says; Waiting events
-    tick while it sleeps. `sleep` and `jitter` are for tests.
+    tick while it sleeps. A server that still loads its model is waited for up to
+    `timeout_seconds`. What a server refuses and can be left out (tools, stream_options) is
+    left out, with a Notice, and `manners` remembers it. `sleep` and `jitter` are for tests.
 
     Raises WireError's children, and ModelError for a request that cannot be written.
     """
-    retry = Retry(retries, sleep, jitter)
-    attempt, reopened, notice = 1, False, None
+    retry, manners = Retry(retries, sleep, jitter), manners or Manners()
+    attempt, reopened, loaded, notices = 1, False, 0.0, list[Notice]()
     while True:
-        outcome = _ask_once(ask, client, clock.allowed(timeout_seconds, deadline))
+        asked = manners.applied(ask)
+        outcome = _ask_once(asked, client, clock.allowed(timeout_seconds, deadline))
         if isinstance(outcome, _Answer):
             break
         if clock.is_over(deadline):
             raise DeadlinePassed(clock.TIME_IS_UP)
+        refusal = outcome.refusal
         if outcome.dropped and not reopened:
             reopened = True
-        elif outcome.refused_usage:
-            ask = replace(ask, include_usage=False)
-            notice = Notice("the server refused stream_options: usage is not reported")
+        elif refusal and (notice := manners.learn(refusal, asked)):
+            notices.append(notice)
+        elif refusal and refusal.is_loading() and loaded < timeout_seconds:
+            yield from retry.pause(_LOADING_SECONDS, attempt, "the server still loads its model")
+            loaded += _LOADING_SECONDS
         elif outcome.may_pass:
             yield from retry.wait(outcome.error, attempt)
             attempt += 1
         else:
             raise outcome.error
     with closing(outcome.response):
-        if notice:
-            yield notice
-        yield from clock.until(_events(outcome, ask), deadline)
+        yield from notices
+        yield from clock.until(_events(outcome, ask, _place(outcome.response.url)), deadline)
 
 
-def _events(answer: _Answer, ask: Ask) -> Iterator[ReplyEvent]:
-    dialect = provider(ask.endpoint.style)
-    events = dialect.events(_sse_pairs(answer.chunks)) if answer.kind == "sse" else dialect.whole(json_value(answer.chunks))
-    return _translated(events, (WireError,), lambda error: _cleaned(error, ask))
+def _events(answer: _Answer, ask: Ask, place: str) -> Iterator[ReplyEvent]:
+    dialect, watch = provider(ask.endpoint.style), Watch(place)
+    chunks = watch.counted(answer.chunks)
+    events = dialect.events(_sse_pairs(chunks, watch)) if answer.kind == "sse" else dialect.whole(json_value(answer.chunks))
+    for event in _translated(events, (WireError,), lambda error: _cleaned(error, ask)):
+        watch.heard()
+        match event:
+            case ModelNamed(words):
+                yield ModelNamed(plain_words(words, ask))
+            case Finish(_, words) if words:
+                yield replace(event, detail=plain_words(words, ask))
+            case _:
+                yield event
 
 
 def _cleaned(error: Exception, ask: Ask) -> Exception:
     """Take the key out of an error that quotes the server, and off it what holds the server's words."""
-    error.args = (scrub(str(error), *ask.endpoint.secrets),)
+    error.args = (plain_words(str(error), ask),)
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
 
@@ -224,7 +236,7 @@ def _body(response: httpx.Response, place: str, timeout_seconds: float) -> Itera
         yield chunk
 
 
-def _sse_pairs(chunks: Iterator[bytes]) -> Iterator[tuple[str, str]]:
+def _sse_pairs(chunks: Iterator[bytes], watch: Watch) -> Iterator[tuple[str, str]]:
     """Decode an event stream into (event name, data) pairs.
 
     Servers leave out the blank line after the last event. That event counts when its data is
@@ -241,6 +253,7 @@ def _sse_pairs(chunks: Iterator[bytes]) -> Iterator[tuple[str, str]]:
 
     response = httpx.Response(200, headers={"content-type": "text/event-stream; charset=utf-8"}, content=completed())
     for sse in EventSource(response).iter_sse():
+        watch.event()
         if sse.data and (not ended or is_whole_event(sse.data)):
             yield sse.event, sse.data
 
@@ -258,7 +271,7 @@ def _refusal(response: httpx.Response, ask: Ask, place: str) -> _Failure:
         response.request.url.path,
         _place(response.headers.get("location", "")),
     )
-    return _Failure(refusal.error(ask), may_pass=refusal.may_pass(ask), refused_usage=refusal.is_about_usage(ask))
+    return _Failure(refusal.error(ask), may_pass=refusal.may_pass(ask), refusal=refusal)
 
 
 def _some(chunks: Iterator[bytes]) -> bytes:

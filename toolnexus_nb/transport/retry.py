@@ -46,13 +46,14 @@ class Retry:
         if seconds > MAX_WAIT_SECONDS:
             yield Notice(f"the server asks to wait {seconds:.0f} s: trying again after {MAX_WAIT_SECONDS:.0f} s, the longest wait")
         reason = f"HTTP {error.status}" if isinstance(error, Refused) else str(error)
-        yield from self._ticks(min(MAX_WAIT_SECONDS, seconds), attempt, reason)
+        yield from self.pause(min(MAX_WAIT_SECONDS, seconds), attempt, reason)
 
     def _backoff(self, attempt: int) -> float:
         # Past the tenth doubling the cap decides.
         return self.jitter(0.0, min(MAX_WAIT_SECONDS, _BACKOFF_SECONDS * 2 ** min(attempt - 1, 10)))
 
-    def _ticks(self, seconds: float, attempt: int, reason: str) -> Iterator[Waiting]:
+    def pause(self, seconds: float, attempt: int, reason: str) -> Iterator[Waiting]:
+        """Wait in small slices, each of them seen."""
         yield Waiting(seconds, attempt, reason)
         while seconds > 0:
             self._pause(min(_TICK_SECONDS, seconds))

@@ -5,8 +5,12 @@ Border: none. Every pattern runs in linear time, because the text comes from a s
 
 from __future__ import annotations
 
+import base64
 import re
+import string
+from collections.abc import Iterator
 from typing import Final
+from urllib.parse import quote
 
 from ..masking import secret_spans
 
@@ -25,6 +29,10 @@ _NAMED: Final = re.compile(
     r"(?i)\b((?:x-api-key|api[-_]key|authorization)[\"']?\s{0,9}[:=]\s{0,9}[\"']?(?:bearer\s{1,9}|basic\s{1,9})?|bearer\s{1,9})"
     r"([^\s\"',;<>(){}\[\]]{4,})"
 )
+#: A piece of base64 counts from this length on.
+_CODED_CHARACTERS: Final = 8
+#: Letters of ASCII alone, so that offsets stay: a host name comes back in lower case.
+_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _REPEATED: Final = re.compile(r"(?:\[redacted\]){2,}")
 
 
@@ -36,8 +44,11 @@ def scrub(text: str, *secrets: str) -> str:
     """
     for secret in secrets:
         if len(secret) > 2 * FRAGMENT_CHARACTERS:
-            text = re.sub(re.escape(secret[:2]) + r"[\w-]{0,40}(?:…|\.{2,9})[\w-]{0,40}", REDACTED, text)
-        text = _without_fragments(text, secret)
+            text = re.sub(f"(?i:{re.escape(secret[:2])})" + r"[\w-]{0,40}(?:…|\.{2,9})[\w-]{0,40}", REDACTED, text)
+        text = _without_fragments(text, secret, FRAGMENT_CHARACTERS)
+        if len(secret) >= FRAGMENT_CHARACTERS:
+            for form, size in _forms(secret):
+                text = _without_fragments(text, form, size)
     text = _without_look_alikes(_NAMED.sub(_named, text))
     return _REPEATED.sub(REDACTED, _KEY_LIKE.sub(REDACTED, text))
 
@@ -57,18 +68,31 @@ def _named(match: re.Match[str]) -> str:
     return match[0] if plain_word else f"{lead}{REDACTED}"
 
 
-def _without_fragments(text: str, secret: str) -> str:
-    size = min(FRAGMENT_CHARACTERS, len(secret))
+def _forms(secret: str) -> Iterator[tuple[str, int]]:
+    """Yield the ways in which a secret may be written, each with the length from which a piece of it counts."""
+    raw = secret.encode()
+    if (quoted := quote(secret, safe="")) != secret:
+        yield quoted, FRAGMENT_CHARACTERS
+    yield raw.hex(), 2 * FRAGMENT_CHARACTERS
+    for shift in range(3):
+        # What stands before it decides how the bytes fall into groups; the edges belong to the neighbours.
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            yield encode(b"\0" * shift + raw).decode().rstrip("=")[4 if shift else 0 :][: len(raw) * 4 // 3 - 4], _CODED_CHARACTERS
+
+
+def _without_fragments(text: str, secret: str, least: int) -> str:
+    size = min(least, len(secret))
     if size < _SECRET_CHARACTERS:
         return text
+    secret, folded = secret.translate(_LOWER), text.translate(_LOWER)
     pieces = {secret[start : start + size] for start in range(len(secret) - size + 1)}
     kept, start, at = [], 0, 0
     while at <= len(text) - size:
-        if text[at : at + size] not in pieces:
+        if folded[at : at + size] not in pieces:
             at += 1
             continue
         end = at + size
-        while text[end - size + 1 : end + 1] in pieces and end < len(text):
+        while folded[end - size + 1 : end + 1] in pieces and end < len(text):
             end += 1
         kept += [text[start:at], REDACTED]
         start = at = end
